@@ -1,0 +1,184 @@
+package chunk
+
+import (
+	"math"
+
+	"github.com/rpcrdma/rpcrdma/core/wire"
+)
+
+// RecvLimits are what this responder takes of one call.
+type RecvLimits struct {
+	// MaxReads and MaxWrites bound the chunks of each list; negative: no bound. A
+	// Position-Zero Read chunk carries the message, not an argument: it is not counted.
+	MaxReads, MaxWrites int
+	// MaxSegs bounds the segments of one chunk; 0: no bound.
+	MaxSegs int
+	// MaxBytes bounds what all Read chunks together make us pull; 0: no bound.
+	MaxBytes uint64
+}
+
+// CheckCall judges the chunk lists of a call, RDMA_MSG or RDMA_NOMSG, before any memory is taken
+// for them. payload is the bytes that follow the header. A *HeaderError tells what to answer
+// with RDMA_ERROR; ErrPayload means GARBAGE_ARGS (D-37).
+func CheckCall(h *wire.Header, payload int, lim RecvLimits) error {
+	long := h.Proc == wire.NoMsg
+	zero := len(h.Reads) > 0 && h.Reads[0].Position == 0
+	switch {
+	case long && !zero: // RFC 8166 §4.2.4: a chunk must hold the payload, and for a call only this one can
+		return badHeader("NOMSG call without a position-zero read chunk")
+	case !long && zero: // §3.5.3: that chunk is the message, which has come inline
+		return badHeader("position-zero read chunk in a message with payload")
+	case long && payload > 0 && h.Version != wire.Version1: // D-26
+		return badHeader("bytes after a NOMSG header")
+	}
+	if err := checkWrites(h, lim); err != nil {
+		return err
+	}
+	return checkReads(h, uint64(max(payload, 0)), lim)
+}
+
+func checkWrites(h *wire.Header, lim RecvLimits) error {
+	if lim.MaxWrites >= 0 && len(h.Writes) > lim.MaxWrites {
+		return tooMany(h, wire.ErrWriteChunks, lim.MaxWrites, "too many write chunks")
+	}
+	segs := len(h.Reply)
+	for _, c := range h.Writes {
+		segs = max(segs, len(c))
+	}
+	return checkSegs(h, segs, lim)
+}
+
+func checkSegs(h *wire.Header, segs int, lim RecvLimits) error {
+	if lim.MaxSegs > 0 && segs > lim.MaxSegs {
+		return tooMany(h, wire.ErrSegments, lim.MaxSegs, "too many segments in a chunk")
+	}
+	return nil
+}
+
+// checkReads walks the Read list. Positions count in the unreduced stream (RFC 8166
+// §3.4.5): a chunk takes the place of its bytes and their round-up, included in its length
+// or not (§3.4.5.2). All sums are of 64 bits; a Read list that overflowed them would not fit
+// in memory.
+func checkReads(h *wire.Header, payload uint64, lim RecvLimits) error {
+	var (
+		stream = payload // bytes of the reduced stream
+		moved  uint64    // bytes, with round-up, of the chunks so far: position = offset in the reduced stream + moved
+		end    uint64    // in the unreduced stream, of the last chunk
+		bytes  uint64
+		chunks int
+		beyond bool
+	)
+	for i := 0; i < len(h.Reads); {
+		at := h.Reads[i].Position
+		n, next := readChunk(h.Reads, i)
+		if err := checkSegs(h, next-i, lim); err != nil {
+			return err
+		}
+		i = next
+		if bytes += n; lim.MaxBytes > 0 && bytes > lim.MaxBytes {
+			return tooMuch(h)
+		}
+		if at == 0 {
+			stream = n // only the first can be, see CheckCall and the order below
+			continue
+		}
+		if chunks++; lim.MaxReads >= 0 && chunks > lim.MaxReads {
+			return tooMany(h, wire.ErrReadChunks, lim.MaxReads, "too many read chunks")
+		}
+		switch {
+		case at%4 != 0:
+			return badHeader("read chunk position is not a multiple of 4")
+		case uint64(at) < end || i < len(h.Reads) && h.Reads[i].Position < at:
+			return badHeader("read chunks overlap or are out of order")
+		}
+		beyond = beyond || uint64(at)-moved > stream
+		rounded := n + -n&3
+		moved += rounded
+		end = uint64(at) + rounded
+	}
+	if beyond { // known once no fault of the header is left to find
+		return ErrPayload
+	}
+	return nil
+}
+
+// readChunk is the length of the Read chunk that begins at segment i, and the segment
+// behind it.
+func readChunk(reads []wire.ReadSegment, i int) (n uint64, next int) {
+	at := reads[i].Position
+	for ; i < len(reads) && reads[i].Position == at; i++ {
+		n += uint64(reads[i].Length)
+	}
+	return n, i
+}
+
+// tooMany is a list longer than we take: version 2 tells how long it may be (v2 draft §6.2.4).
+func tooMany(h *wire.Header, code wire.Code, most int, what string) error {
+	if h.Version == wire.Version1 {
+		return &HeaderError{Body: wire.ErrorBody{Code: wire.ErrChunk}, What: what}
+	}
+	return &HeaderError{Body: wire.ErrorBody{Code: code, Max: uint32(min(most, math.MaxUint32))}, What: what}
+}
+
+// tooMuch: neither version has a code for it. Version 2 has one for the rest (v2 draft §6.2.4).
+func tooMuch(h *wire.Header) error {
+	code := wire.ErrSystem
+	if h.Version == wire.Version1 {
+		code = wire.ErrChunk
+	}
+	return &HeaderError{Body: wire.ErrorBody{Code: code}, What: "read chunks longer than accepted"}
+}
+
+// CheckReply judges the chunk lists of a reply, RDMA_MSG or RDMA_NOMSG, against those that
+// its call offered. payload is the bytes that follow the header. The error is a
+// *HeaderError: the reply is to be discarded (RFC 8166 §4.5).
+func CheckReply(h *wire.Header, offered *wire.Lists, payload int) error {
+	if len(h.Reads) > 0 {
+		return badHeader("read list in a reply") // RFC 8166 §4.3.1
+	}
+	// Responders return what they were offered (§3.4.6, §4.3.3). Those of version 1 that
+	// leave out what they have not used do no harm.
+	absent := h.Version == wire.Version1 && len(h.Writes) == 0
+	if len(h.Writes) != len(offered.Writes) && !absent {
+		return badHeader("write list is not the one offered")
+	}
+	for i, c := range h.Writes {
+		if !returned(c, offered.Writes[i]) {
+			return badHeader("write chunk is not the one offered, or has holes")
+		}
+	}
+	switch {
+	case h.HasReply && (!offered.HasReply || !returned(h.Reply, offered.Reply)):
+		return badHeader("reply chunk is not the one offered, or has holes")
+	case !h.HasReply && offered.HasReply && h.Version != wire.Version1:
+		return badHeader("reply chunk not returned")
+	}
+	long := h.Proc == wire.NoMsg
+	used := h.HasReply && h.Reply.Len() > 0
+	switch {
+	case long && !used: // §4.2.4
+		return badHeader("NOMSG reply without a reply chunk")
+	case !long && used: // §4.3.3
+		return badHeader("reply chunk used by a message with payload")
+	case long && payload > 0 && h.Version != wire.Version1: // D-26
+		return badHeader("bytes after a NOMSG header")
+	}
+	return nil
+}
+
+// returned tells that c is the chunk offered, filled contiguously and in order (RFC 8166
+// §3.4.6): full segments, perhaps a shorter one, empty ones. Its memory then has no holes.
+func returned(c, offered wire.Chunk) bool {
+	if len(c) != len(offered) {
+		return false
+	}
+	short := false
+	for i, s := range c {
+		o := offered[i]
+		if s.Handle != o.Handle || s.Offset != o.Offset || s.Length > o.Length || short && s.Length > 0 {
+			return false
+		}
+		short = short || s.Length < o.Length
+	}
+	return true
+}
