@@ -18,18 +18,18 @@ type RecvLimits struct {
 }
 
 // CheckCall judges the chunk lists of a call, RDMA_MSG or RDMA_NOMSG, before any memory is taken
-// for them. payload is the bytes that follow the header. A *HeaderError tells what to answer
+// for them. payload is the bytes that follow the header. A *ListError tells what to answer
 // with RDMA_ERROR; ErrPayload means GARBAGE_ARGS (D-37).
 func CheckCall(h *wire.Header, payload int, lim RecvLimits) error {
 	long := h.Proc == wire.NoMsg
 	zero := len(h.Reads) > 0 && h.Reads[0].Position == 0
 	switch {
 	case long && !zero: // RFC 8166 §4.2.4: a chunk must hold the payload, and for a call only this one can
-		return badHeader("NOMSG call without a position-zero read chunk")
+		return badList("NOMSG call without a position-zero read chunk")
 	case !long && zero: // §3.5.3: that chunk is the message, which has come inline
-		return badHeader("position-zero read chunk in a message with payload")
+		return badList("position-zero read chunk in a message with payload")
 	case long && payload > 0 && h.Version != wire.Version1: // D-26
-		return badHeader("bytes after a NOMSG header")
+		return badList("bytes after a NOMSG header")
 	}
 	if err := checkWrites(h, lim); err != nil {
 		return err
@@ -87,9 +87,9 @@ func checkReads(h *wire.Header, payload uint64, lim RecvLimits) error {
 		}
 		switch {
 		case at%4 != 0:
-			return badHeader("read chunk position is not a multiple of 4")
+			return badList("read chunk position is not a multiple of 4")
 		case uint64(at) < end || i < len(h.Reads) && h.Reads[i].Position < at:
-			return badHeader("read chunks overlap or are out of order")
+			return badList("read chunks overlap or are out of order")
 		}
 		beyond = beyond || uint64(at)-moved > stream
 		rounded := n + -n&3
@@ -115,9 +115,9 @@ func readChunk(reads []wire.ReadSegment, i int) (n uint64, next int) {
 // tooMany is a list longer than we take: version 2 tells how long it may be (v2 draft §6.2.4).
 func tooMany(h *wire.Header, code wire.Code, most int, what string) error {
 	if h.Version == wire.Version1 {
-		return &HeaderError{Body: wire.ErrorBody{Code: wire.ErrChunk}, What: what}
+		return &ListError{Body: wire.ErrorBody{Code: wire.ErrChunk}, What: what}
 	}
-	return &HeaderError{Body: wire.ErrorBody{Code: code, Max: uint32(min(most, math.MaxUint32))}, What: what}
+	return &ListError{Body: wire.ErrorBody{Code: code, Max: uint32(min(most, math.MaxUint32))}, What: what}
 }
 
 // tooMuch: neither version has a code for it. Version 2 has one for the rest (v2 draft §6.2.4).
@@ -126,42 +126,42 @@ func tooMuch(h *wire.Header) error {
 	if h.Version == wire.Version1 {
 		code = wire.ErrChunk
 	}
-	return &HeaderError{Body: wire.ErrorBody{Code: code}, What: "read chunks longer than accepted"}
+	return &ListError{Body: wire.ErrorBody{Code: code}, What: "read chunks longer than accepted"}
 }
 
 // CheckReply judges the chunk lists of a reply, RDMA_MSG or RDMA_NOMSG, against those that
 // its call offered. payload is the bytes that follow the header. The error is a
-// *HeaderError: the reply is to be discarded (RFC 8166 §4.5).
+// *ListError: the reply is to be discarded (RFC 8166 §4.5).
 func CheckReply(h *wire.Header, offered *wire.Lists, payload int) error {
 	if len(h.Reads) > 0 {
-		return badHeader("read list in a reply") // RFC 8166 §4.3.1
+		return badList("read list in a reply") // RFC 8166 §4.3.1
 	}
 	// Responders return what they were offered (§3.4.6, §4.3.3). Those of version 1 that
 	// leave out what they have not used do no harm.
 	absent := h.Version == wire.Version1 && len(h.Writes) == 0
 	if len(h.Writes) != len(offered.Writes) && !absent {
-		return badHeader("write list is not the one offered")
+		return badList("write list is not the one offered")
 	}
 	for i, c := range h.Writes {
 		if !returned(c, offered.Writes[i]) {
-			return badHeader("write chunk is not the one offered, or has holes")
+			return badList("write chunk is not the one offered, or has holes")
 		}
 	}
 	switch {
 	case h.HasReply && (!offered.HasReply || !returned(h.Reply, offered.Reply)):
-		return badHeader("reply chunk is not the one offered, or has holes")
+		return badList("reply chunk is not the one offered, or has holes")
 	case !h.HasReply && offered.HasReply && h.Version != wire.Version1:
-		return badHeader("reply chunk not returned")
+		return badList("reply chunk not returned")
 	}
 	long := h.Proc == wire.NoMsg
 	used := h.HasReply && h.Reply.Len() > 0
 	switch {
 	case long && !used: // §4.2.4
-		return badHeader("NOMSG reply without a reply chunk")
+		return badList("NOMSG reply without a reply chunk")
 	case !long && used: // §4.3.3
-		return badHeader("reply chunk used by a message with payload")
+		return badList("reply chunk used by a message with payload")
 	case long && payload > 0 && h.Version != wire.Version1: // D-26
-		return badHeader("bytes after a NOMSG header")
+		return badList("bytes after a NOMSG header")
 	}
 	return nil
 }

@@ -54,15 +54,16 @@ func (e *ResourceError) Body(version uint32) wire.ErrorBody {
 	return wire.ErrorBody{Code: wire.ErrWriteResource, Index: e.Write, Needed: e.Needed}
 }
 
-// HeaderError is a fault in the chunk lists of a header: RDMA_ERROR answers a call
-// (RFC 8166 §4.5.2), a reply is discarded (§4.5).
-type HeaderError struct {
-	Body wire.ErrorBody // to send, in the version of the header
+// ListError is a fault in the chunk lists of a header that could be read: RDMA_ERROR
+// answers a call (RFC 8166 §4.5.2), a reply is discarded (§4.5).
+type ListError struct {
+	Body wire.ErrorBody // to answer a call with, in the version of its header
 	What string
 }
 
-func (e *HeaderError) Error() string { return "chunk: " + e.What }
+func (e *ListError) Error() string { return "chunk: " + e.What }
 
-func badHeader(what string) error {
-	return &HeaderError{Body: wire.ErrorBody{Code: wire.ErrBadXDR}, What: what}
+// badList is ERR_CHUNK in version 1, BAD_XDR in version 2: one and the same number.
+func badList(what string) error {
+	return &ListError{Body: wire.ErrorBody{Code: wire.ErrBadXDR}, What: what}
 }

@@ -62,7 +62,7 @@ func (p *ReplyPlan) Plan(msg *xdr.Writer, move bool, l Limits, lists *wire.Lists
 		p.moved = append(p.moved, i)
 	}
 	p.Parts, p.Len = appendParts(p.Parts[:0], msg, p.moved)
-	p.Header = headerLen(l.Version) + listsSize(&p.Returned)
+	p.Header = headerLen(l.Version) - listsLen + p.Returned.Len()
 	if p.Header > l.Send {
 		return &PlanError{ErrHeader, p.Header, l.Send}
 	}

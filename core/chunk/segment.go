@@ -8,7 +8,6 @@ import (
 
 // Bytes of a transport header's parts (RFC 8166 §4.1.2, §4.3).
 const (
-	fixedLen   = 16         // rdma_xid, rdma_vers, rdma_credit, rdma_proc
 	listsLen   = 3 * 4      // Read list and Write list ended, Reply chunk present or not
 	version2   = 2 * 4      // rdma_direction, rdma_inv_handle (v2 draft §6.2)
 	segmentLen = 4 + 4 + 8  // handle, length, offset
@@ -20,20 +19,9 @@ const (
 // headerLen is the bytes of a header whose chunk lists are empty.
 func headerLen(version uint32) int {
 	if version == wire.Version1 {
-		return fixedLen + listsLen
+		return wire.FixedLen + listsLen
 	}
-	return fixedLen + version2 + listsLen
-}
-
-// listsSize is the bytes that a Write list and a Reply chunk add to an empty header.
-func listsSize(ls *wire.Lists) (n int) {
-	for _, c := range ls.Writes {
-		n += writeHead + len(c)*segmentLen
-	}
-	if ls.HasReply {
-		n += replyHead + len(ls.Reply)*segmentLen
-	}
-	return n
+	return wire.FixedLen + version2 + listsLen
 }
 
 // pad is the round-up of an item of n bytes (RFC 4506 §3).
