@@ -1,0 +1,67 @@
+# Everything here does its own set-up on a fresh Debian 12 with Go, gcc and root.
+#
+#   make demo    the main job: a server and a client process, real files, all checked
+#   make test    all tests, the concurrent packages again under the race detector
+#   make lint    formatting, vet, staticcheck, a build without cgo
+#   make race    every test under the race detector (slow)
+#   make fuzz    every fuzz target in turn, FUZZTIME each
+#   make bench   against raw TCP and gRPC on this machine, as a table of targets
+#   make build   bin/rpcrdma
+
+SHELL   := /bin/bash
+GO      ?= go
+FUZZTIME ?= 60s
+BENCHFLAGS ?=
+DEMOFLAGS ?=
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -X github.com/rpcrdma/rpcrdma/cli.stamped=$(VERSION)
+TOOLS   := $(CURDIR)/.tools
+
+# Packages with goroutines of their own: these run under the race detector in `make test`.
+RACE := core/engine core/rpc providers/loopback providers/iwarp ulp/nfs extensions tracing gateway
+
+# Modules of their own, so that their dependencies stay out of the main one.
+NESTED := test/bench
+
+.PHONY: demo test lint race fuzz bench build clean
+.DEFAULT_GOAL := build
+
+build:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+demo: build
+	./bin/rpcrdma demo $(DEMOFLAGS)
+
+test:
+	tools/need test
+	$(GO) test ./...
+	tools/race $(RACE)
+	@set -e; for d in $(NESTED); do echo "$(GO) -C $$d test ./..."; $(GO) -C $$d test ./...; done
+
+race:
+	tools/need test
+	$(GO) test -race -timeout 30m ./...
+
+lint: $(TOOLS)/staticcheck
+	tools/gofmt
+	$(GO) vet ./...
+	$(TOOLS)/staticcheck ./...
+	CGO_ENABLED=0 $(GO) build ./...
+	@set -e; for d in $(NESTED); do echo "$$d: vet, staticcheck"; \
+	  $(GO) -C $$d vet ./...; (cd $$d && $(TOOLS)/staticcheck ./...); done
+
+fuzz:
+	tools/fuzz $(FUZZTIME)
+
+bench:
+	$(GO) -C test/bench run . $(BENCHFLAGS)
+
+clean:
+	rm -rf bin .tools
+
+# staticcheck is pinned by tools/lint/go.mod.
+$(TOOLS)/staticcheck: tools/lint/go.mod tools/lint/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) -C tools/lint build -o $@ honnef.co/go/tools/cmd/staticcheck
+	@touch $@

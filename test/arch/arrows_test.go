@@ -1,0 +1,156 @@
+package arch
+
+import (
+	"strings"
+	"testing"
+)
+
+// arrows is who may import whom, within the module. The longest room that is a prefix of
+// a package's folder rules it. A room may always import what lies under itself.
+var arrows = []struct {
+	room string
+	may  []string
+}{
+	{"core/verbs", nil},
+	{"core/xdr", nil},
+	{"core/obs", nil},
+	{"core/ext", low},
+	{"core/wire", low},
+	{"core/rpcmsg", low},
+	{"core/binding", low},
+	{"core/chunk", with(low, "core/binding", "core/wire")},
+	{"core/engine", with(low, "core/ext", "core/chunk", "core/wire", "core/rpcmsg", "core/verbs", "core/binding")},
+	{"core/rpc", with(low, "core/engine", "core/ext", "core/binding", "core/rpcmsg", "core/verbs")},
+	{"core/rpcbind", with(low, "core/rpc", "core/rpcmsg", "core/binding")},
+	{"core", nil}, // doc.go: the words
+
+	{"providers", with(low, "core/verbs")}, // fabric.go; providers never import each other
+	{"providers/iwarp", with(low, "core/verbs")},
+	{"providers/rxe", with(low, "core/verbs")},
+	{"providers/ibverbs", with(low, "core/verbs")},
+	{"providers/loopback", with(low, "core/verbs")},
+
+	{"extensions", with(low, "core/ext", "core/wire")},
+	{"extensions/x", with(low, "core/ext", "core/wire", "props")},
+	{"props", with(low, "core/ext", "core/wire")},
+	{"tracing", with(low, "core/rpc", "core/ext", "core/wire")},
+	{"gateway", with(low, "core/rpc", "core/binding", "core/rpcmsg", "core/rpcbind")},
+	{"ulp", with(low, "core/rpc", "core/binding", "core/rpcmsg", "core/rpcbind")},
+	{"config", with(low, "providers", "extensions")},
+
+	{"cli", []string{"config", "gateway", "ulp", "tracing", "props", "extensions", "providers", "core"}},
+	{"cmd/rpcrdma", []string{"cli"}},
+	{"cmd/rpcrdma-ext", []string{"extensions/sdk", "extensions/x", "props"}},
+
+	{"test", []string{"config", "gateway", "ulp", "tracing", "props", "extensions", "providers", "core", "cli", "test"}},
+}
+
+// low is what everybody above them may import.
+var low = []string{"core/xdr", "core/obs"}
+
+// inTests is what tests may import beside their package's own arrows: what they drive
+// and what they judge by.
+var inTests = []string{"core", "providers", "test"}
+
+// outside lists the modules beyond the standard library that a room may import. A
+// room that is not listed, or above which none is, may import any.
+var outside = []struct {
+	room string
+	may  []string
+}{
+	{"core", []string{"golang.org/x/sys", "golang.org/x/net"}},
+	{"providers", []string{"golang.org/x/sys", "golang.org/x/net"}},
+	{"ulp", []string{"golang.org/x/sys"}},
+	{"gateway", nil},
+	{"props", nil},
+	{"extensions/x", nil},
+}
+
+// only says where a module stops: no other room imports it.
+var only = []struct{ module, rooms string }{
+	{"google.golang.org/grpc", "extensions"},
+	{"github.com/hashicorp/go-plugin", "extensions"},
+	{"github.com/opentracing/opentracing-go", "tracing"},
+	{"github.com/hashicorp/hcl", "config"},
+	{"github.com/prometheus", "cli"},
+	{"github.com/spf13/cobra", "cli"},
+	{"C", "providers/ibverbs"},
+}
+
+func with(base []string, more ...string) []string {
+	return append(append([]string(nil), base...), more...)
+}
+
+// under reports whether path is room or lies in it.
+func under(path, room string) bool {
+	return path == room || strings.HasPrefix(path, room+"/") ||
+		room == "cmd/rpcrdma-ext" && strings.HasPrefix(path, room)
+}
+
+func underAny(path string, rooms []string) bool {
+	for _, r := range rooms {
+		if under(path, r) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestArrows(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.dir == "." {
+			t.Errorf("%s: the root folder holds no Go files", f.path)
+			continue
+		}
+		room, may := "", []string(nil)
+		for _, a := range arrows {
+			if under(f.dir, a.room) && len(a.room) > len(room) {
+				room, may = a.room, a.may
+			}
+		}
+		if room == "" {
+			t.Errorf("%s: folder %s has no line in the table of arrows", f.path, f.dir)
+			continue
+		}
+		for _, imp := range f.imports {
+			to, ours := strings.CutPrefix(imp, module)
+			if !ours || under(to, room) || underAny(to, may) {
+				continue
+			}
+			if f.test && underAny(to, inTests) {
+				continue
+			}
+			t.Errorf("%s imports %s: %s may import %s", f.path, to, room, list(may))
+		}
+	}
+}
+
+func TestOutside(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, imp := range f.imports {
+			if strings.HasPrefix(imp, module) {
+				continue
+			}
+			for _, o := range only {
+				if under(imp, o.module) && !under(f.dir, o.rooms) && !under(f.dir, "test") {
+					t.Errorf("%s imports %s, which stops at %s", f.path, imp, o.rooms)
+				}
+			}
+			if f.test || !strings.Contains(strings.Split(imp, "/")[0], ".") {
+				continue
+			}
+			for _, o := range outside {
+				if under(f.dir, o.room) && !underAny(imp, o.may) {
+					t.Errorf("%s imports %s: beyond the standard library %s may import %s", f.path, imp, o.room, list(o.may))
+				}
+			}
+		}
+	}
+}
+
+func list(s []string) string {
+	if len(s) == 0 {
+		return "nothing"
+	}
+	return strings.Join(s, ", ")
+}
