@@ -1,0 +1,222 @@
+package loopback
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// copySlice is how much is copied while a slot is locked: what Detach and Invalidate wait for
+// at most, about 25 µs.
+const copySlice = 256 << 10
+
+// pumpBytes is how much one pump carries out before it reports what is done.
+const pumpBytes = 1 << 20
+
+// fault is a work that ends the connection.
+type fault struct {
+	status verbs.Status
+	here   error // Disconnected's at the poster
+	there  error // at its peer
+}
+
+func newFault(status verbs.Status, err error, code string) fault {
+	t := verbs.TerminatedError{Layer: "loopback", Code: code, Err: err}
+	here := t
+	here.Remote = true
+	return fault{status: status, here: &here, there: &t}
+}
+
+var (
+	badAccess = newFault(verbs.RemoteAccess, verbs.ErrRemoteAccess, "remote access error")
+	noReceive = newFault(verbs.RemoteError, verbs.ErrNoReceive, "no receive posted")
+	tooLong   = newFault(verbs.RemoteError, verbs.ErrTooLong, "message too long")
+
+	errAborted = fmt.Errorf("loopback: aborted by the peer: %w", syscall.ECONNRESET)
+)
+
+// Flush carries out what is posted and reports it, both as far as nobody else is at it: a
+// pump and a completer take along what others leave.
+func (c *conn) Flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flush()
+}
+
+// flush is called with mu held and releases it on the way.
+func (c *conn) flush() {
+	for more := true; more; {
+		more = c.pump()
+		for c.complete(false) {
+		}
+	}
+	c.handOver()
+}
+
+// pump carries out works, in order. mu is held, and released during each; pumping keeps
+// others out. True: there is more to do.
+func (c *conn) pump() bool {
+	if c.state == setUp {
+		c.flushed = true
+	}
+	if c.pumping || c.state == setUp || c.state == ended {
+		return false
+	}
+	c.pumping = true
+	for bytes := 0; c.sq.head != nil && c.state != ended && bytes < pumpBytes; {
+		e := c.sq.pop()
+		c.mu.Unlock()
+		f := c.carryOut(e)
+		if f != nil {
+			e.status = f.status
+			c.end(f.here, f.there)
+		}
+		c.mu.Lock()
+		c.cq.push(e)
+		bytes += e.n
+	}
+	c.pumping = false
+	if c.state == closing && c.sq.head == nil {
+		c.mu.Unlock()
+		c.end(nil, nil)
+		c.mu.Lock()
+	}
+	return c.sq.head != nil
+}
+
+// carryOut does what e asks for, on the pump's goroutine.
+func (c *conn) carryOut(e *work) *fault {
+	switch e.op {
+	case verbs.OpInvalidate:
+		c.dom.keys.revoke(e.key, c) // not in force any more is as good
+		return nil
+	case verbs.OpWrite, verbs.OpRead:
+		return c.move(e)
+	}
+	return c.send(e)
+}
+
+// send copies a message into a receive of the peer.
+func (c *conn) send(e *work) *fault {
+	p := c.peer
+	var invalidated uint32
+	if e.op == verbs.OpSendInvalidate {
+		if !p.dom.keys.revoke(e.key, p) {
+			return c.refused(e, &badAccess)
+		}
+		invalidated = e.key
+	}
+
+	p.mu.Lock()
+	if p.state == ended {
+		p.mu.Unlock()
+		e.status = verbs.Flushed
+		return nil
+	}
+	cp := verbs.Completion{Op: verbs.OpRecv, Invalidated: invalidated}
+	switch {
+	case p.pool != nil:
+		buf, id, f := p.pool.draw(e.n)
+		if f != nil {
+			p.mu.Unlock()
+			return f
+		}
+		cp.Buf, cp.BufID = buf, id
+	case p.rq.n == 0:
+		p.mu.Unlock()
+		return &noReceive
+	case p.rq.buf[p.rq.head].Seg.N < e.n:
+		p.mu.Unlock()
+		return &tooLong
+	default:
+		r := p.rq.pop()
+		cp.ID, cp.Buf = r.ID, r.Seg.Bytes()[:e.n]
+	}
+	p.incoming = true
+	p.mu.Unlock()
+
+	n := 0
+	for i := range e.segs {
+		n += copy(cp.Buf[n:], e.segs[i].Bytes())
+	}
+	c.tapped(e, cp.Buf)
+	c.stats.sent(&c.stats.sends, e.n)
+	c.stats.copied.Add(uint64(e.n))
+	p.stats.received(&p.stats.recvs, e.n)
+
+	p.mu.Lock()
+	p.incoming = false
+	p.in.push(cp)
+	p.handOver()
+	p.mu.Unlock()
+	return nil
+}
+
+// move copies between e.segs and the peer's memory, by slices: what Detach moves away under
+// way goes on at its new place.
+func (c *conn) move(e *work) *fault {
+	p := c.peer
+	right := verbs.RemoteWrite
+	if e.op == verbs.OpRead {
+		right = verbs.RemoteRead
+	}
+	seg, off := 0, 0
+	for done := 0; ; {
+		s, mem := p.dom.keys.resolve(e.key, e.remote, uint64(e.n), right, p)
+		if s == nil {
+			return c.refused(e, &badAccess)
+		}
+		for end := min(done+copySlice, e.n); done < end; {
+			own := e.segs[seg].Bytes()[off:]
+			k := min(len(own), end-done)
+			if e.op == verbs.OpWrite {
+				copy(mem[done:done+k], own)
+			} else {
+				copy(own, mem[done:done+k])
+			}
+			done += k
+			if off += k; k == len(own) {
+				seg, off = seg+1, 0
+			}
+		}
+		s.mu.Unlock()
+		if done == e.n {
+			break
+		}
+	}
+	c.stats.copied.Add(uint64(e.n))
+	if e.op == verbs.OpWrite {
+		c.stats.sent(&c.stats.writes, e.n)
+		p.stats.received(nil, e.n)
+	} else {
+		p.stats.sent(nil, e.n)
+		c.stats.received(&c.stats.reads, e.n)
+	}
+	return nil
+}
+
+// refused tells a peer's refusal from a peer that has ended and revoked everything.
+func (c *conn) refused(e *work, f *fault) *fault {
+	c.peer.mu.Lock()
+	defer c.peer.mu.Unlock()
+	if c.peer.state == ended {
+		e.status = verbs.Flushed
+		return nil
+	}
+	return f
+}
+
+// tapped gives a message to both ends' Taps.
+func (c *conn) tapped(e *work, received []byte) {
+	if c.tap != nil {
+		parts := make([][]byte, len(e.segs))
+		for i := range parts {
+			parts[i] = e.segs[i].Bytes()
+		}
+		c.tap.Frame(c.local, c.remote, true, parts...)
+	}
+	if p := c.peer; p.tap != nil {
+		p.tap.Frame(p.local, p.remote, false, received)
+	}
+}
