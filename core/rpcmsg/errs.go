@@ -86,7 +86,7 @@ func (h *ReplyHeader) refuse(err error) {
 		mismatch *RPCMismatch
 	)
 	switch {
-	case errors.As(err, &accept):
+	case errors.As(err, &accept) && accept.Stat != Success:
 		h.Accept, h.Low, h.High = accept.Stat, accept.Low, accept.High
 	case errors.As(err, &auth):
 		h.Stat, h.Reject, h.Auth = Denied, RejectAuth, auth.Stat
