@@ -15,6 +15,9 @@ type RecvLimits struct {
 	MaxSegs int
 	// MaxBytes bounds what all Read chunks together make us pull; 0: no bound.
 	MaxBytes uint64
+	// Send is the bytes of our Send back; 0: no bound. The reply's header returns the Write
+	// list and the Reply chunk: one that cannot be sent is refused before the call is executed.
+	Send int
 }
 
 // CheckCall judges the chunk lists of a call, RDMA_MSG or RDMA_NOMSG, before any memory is taken
@@ -45,7 +48,15 @@ func checkWrites(h *wire.Header, lim RecvLimits) error {
 	for _, c := range h.Writes {
 		segs = max(segs, len(c))
 	}
+	if lim.Send > 0 && headerLen(h.Version)-listsLen+replyLists(h).Len() > lim.Send {
+		return tooMuch(h, "chunks to return are longer than a reply")
+	}
 	return checkSegs(h, segs, lim)
+}
+
+// replyLists are those that the reply returns.
+func replyLists(h *wire.Header) *wire.Lists {
+	return &wire.Lists{Writes: h.Writes, Reply: h.Reply, HasReply: h.HasReply}
 }
 
 func checkSegs(h *wire.Header, segs int, lim RecvLimits) error {
@@ -76,9 +87,12 @@ func checkReads(h *wire.Header, payload uint64, lim RecvLimits) error {
 		}
 		i = next
 		if bytes += n; lim.MaxBytes > 0 && bytes > lim.MaxBytes {
-			return tooMuch(h)
+			return tooMuch(h, "read chunks longer than accepted")
 		}
 		if at == 0 {
+			if n == 0 { // §4.2.4: it must hold the payload stream
+				return badList("empty position-zero read chunk")
+			}
 			stream = n // only the first can be, see CheckCall and the order below
 			continue
 		}
@@ -120,13 +134,14 @@ func tooMany(h *wire.Header, code wire.Code, most int, what string) error {
 	return &ListError{Body: wire.ErrorBody{Code: code, Max: uint32(min(most, math.MaxUint32))}, What: what}
 }
 
-// tooMuch: neither version has a code for it. Version 2 has one for the rest (v2 draft §6.2.4).
-func tooMuch(h *wire.Header) error {
+// tooMuch is more than we take in a way for which neither version has a code; version 2
+// has one for the rest (v2 draft §6.2.4).
+func tooMuch(h *wire.Header, what string) error {
 	code := wire.ErrSystem
 	if h.Version == wire.Version1 {
 		code = wire.ErrChunk
 	}
-	return &ListError{Body: wire.ErrorBody{Code: code}, What: "read chunks longer than accepted"}
+	return &ListError{Body: wire.ErrorBody{Code: code}, What: what}
 }
 
 // CheckReply judges the chunk lists of a reply, RDMA_MSG or RDMA_NOMSG, against those that
