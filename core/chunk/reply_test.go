@@ -9,21 +9,20 @@ import (
 )
 
 // lists makes what a call offered: Write chunks and a Reply chunk by the lengths of
-// their segments.
+// their segments. A handle tells its chunk and its segment.
 func lists(reply []int, writes ...[]int) *wire.Lists {
 	ls := &wire.Lists{HasReply: reply != nil}
-	handle := uint32(0)
-	chunk := func(lens []int) (c wire.Chunk) {
-		for _, n := range lens {
-			handle++
-			c = append(c, wire.Segment{Handle: handle, Length: uint32(n), Offset: uint64(handle) << 32})
+	chunk := func(at int, lens []int) (c wire.Chunk) {
+		for i, n := range lens {
+			h := uint32(at<<8 | i + 1)
+			c = append(c, wire.Segment{Handle: h, Length: uint32(n), Offset: uint64(h) << 32})
 		}
 		return c
 	}
-	for _, w := range writes {
-		ls.Writes = append(ls.Writes, chunk(w))
+	for i, w := range writes {
+		ls.Writes = append(ls.Writes, chunk(i+1, w))
 	}
-	ls.Reply = chunk(reply)
+	ls.Reply = chunk(0, reply)
 	return ls
 }
 
