@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Main runs the command line of this process and returns its exit status. The first
+// SIGINT or SIGTERM ends the work in an orderly way, the second at once.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// Run is Main with the process's surroundings given.
+func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	cmd, err := root.ExecuteContextC(ctx)
+	var done statusError
+	var failed failedError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &done):
+		return int(done)
+	case errors.As(err, &failed):
+		fmt.Fprintln(errs, "rpcrdma:", oneLine(failed.err))
+		return exitFailed
+	}
+	fmt.Fprintf(errs, "rpcrdma: %s; see %s --help\n", oneLine(err), cmd.CommandPath())
+	return exitUsage
+}
+
+// newRoot is the command tree.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rpcrdma",
+		Short: "ONC RPC over RDMA: serve, use and look inside",
+		Long: `rpcrdma carries ONC RPC over RDMA (RFC 8166 and its version 2), on fabrics in software or hardware.
+
+Addresses are URLs whose scheme is the provider: iwarp://host:port. The query takes
+?local=ADDR and the provider's options; rpcrdma providers -v lists them.`,
+		Example: `  rpcrdma demo
+  rpcrdma serve nfs --export /srv/data --listen iwarp://:20049
+  rpcrdma ping iwarp://server:20049
+  rpcrdma nfs get iwarp://server:20049/file ./file`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		DisableAutoGenTag: true,
+		Args:              noArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newVersion(), newProviders(), newDecode(), newEncode())
+	return root
+}
+
+// failedError is what went wrong while working, as against a command line that was not
+// understood.
+type failedError struct{ err error }
+
+func (e failedError) Error() string { return e.err.Error() }
+func (e failedError) Unwrap() error { return e.err }
+
+// usageError is a command line that was not understood, found out only while working.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// statusError ends the program with a status; everything has been said.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// work makes f a cobra RunE: its errors are failures, not misuse.
+func work(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := f(cmd, args)
+		var usage usageError
+		var status statusError
+		if err == nil || errors.As(err, &usage) || errors.As(err, &status) {
+			return err
+		}
+		return failedError{err}
+	}
+}
+
+// oneLine is an error's text on one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		return fmt.Errorf("no command %q; there are %s", args[0], strings.Join(commandNames(cmd), ", "))
+	}
+	return fmt.Errorf("unexpected argument %q", args[0])
+}
+
+// wantArgs takes exactly the named arguments.
+func wantArgs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s is missing", names[len(args)])
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && c.Name() != "help" {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
