@@ -1,0 +1,3 @@
+package providertest
+
+var setupChecks, queueChecks, endChecks, poolChecks, detachChecks, driveChecks, loadChecks []check
