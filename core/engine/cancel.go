@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// await waits until call is settled. Where the provider can, one waiting caller reads the
+// connection for all (leader and followers); one that leaves the lead wakes
+// another. An error ends Do: the context's or ErrTimeout, in an *OrphanError.
+func (c *Conn) await(ctx context.Context, call *Call) error {
+	done := ctx.Done()
+	if c.driver == nil {
+		for !call.settled.Load() && ctx.Err() == nil && !call.gaveUp.Load() {
+			select {
+			case <-call.wake:
+			case <-done:
+			}
+		}
+		if call.settled.Load() {
+			return nil
+		}
+		return c.giveUp(ctx, call)
+	}
+	var stop func() bool
+	for !call.settled.Load() && ctx.Err() == nil && !call.gaveUp.Load() {
+		if done != nil && stop == nil {
+			stop = context.AfterFunc(ctx, func() {
+				call.gaveUp.Store(true)
+				c.driver.Kick()
+			})
+		}
+		if c.driver.Drive(call.stop) {
+			c.passLead(call)
+			continue
+		}
+		if call.settled.Load() {
+			break
+		}
+		select {
+		case <-call.wake:
+		case <-done:
+		}
+	}
+	if stop != nil && !stop() {
+		// The function has run or runs: it must not meet the call's next use.
+		for !call.gaveUp.Load() {
+			time.Sleep(time.Microsecond)
+		}
+	}
+	if call.settled.Load() {
+		return nil
+	}
+	return c.giveUp(ctx, call)
+}
+
+// passLead wakes one caller that waits, to take the lead.
+func (c *Conn) passLead(from *Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for next := c.live.head; next != nil; next = next.next {
+		if next != from {
+			next.wakeUp()
+			return
+		}
+	}
+}
+
+// giveUp cancels a call whose context ended, or that waited for Config.CallTimeout. Its XID, its credit
+// and its windows stay until the reply comes or the connection ends: a credit given back early would
+// break RFC 8166 §3.3.1, and a key taken away would make the peer's next access end the connection
+// for all. The caller gets its memory back first.
+func (c *Conn) giveUp(ctx context.Context, call *Call) error {
+	cause := context.Cause(ctx)
+	c.mu.Lock()
+	if call.settled.Load() {
+		c.mu.Unlock()
+		return nil
+	}
+	if cause == nil {
+		cause = ErrTimeout
+	}
+	if call.state == callFencing {
+		// The reply is here; what is left is local and short.
+		c.mu.Unlock()
+		return c.sitOut(call)
+	}
+	call.orphan, call.detaching = true, true
+	c.live.remove(call)
+	c.orphans++
+	c.orphaned += call.exposed()
+	c.counters.Cancelled++
+	tooMany := c.orphans > c.cfg.Orphans || c.orphaned > c.cfg.OrphanBytes
+	if call.lent != nil { // a probe keeps the credit it was lent
+		call.lent = nil
+	}
+	c.mu.Unlock()
+	c.event(obs.Event{Kind: obs.CallCancel, XID: call.XID})
+
+	if tooMany {
+		c.vc.Abort(fmt.Errorf("%w: %d calls", ErrTooManyOrphans, c.cfg.Orphans))
+	}
+	err := c.freeCallers(call)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call.detaching = false
+	if call.state != callSent && call.state != callFencing { // settled meanwhile
+		call.retire()
+	}
+	if err != nil {
+		cause = errors.Join(cause, err)
+	}
+	return &OrphanError{Err: cause}
+}
+
+// sitOut waits for fences that are under way, whoever reads the connection.
+func (c *Conn) sitOut(call *Call) error {
+	for !call.settled.Load() {
+		if c.driver != nil && c.driver.Drive(call.settled.Load) {
+			c.passLead(call)
+			continue
+		}
+		<-call.wake
+	}
+	return nil
+}
+
+// freeCallers takes the caller's memory out of reach of the peer: at once by Detach, else after
+// CancelWait by Invalidate.
+func (c *Conn) freeCallers(call *Call) error {
+	users := false
+	for i := range call.windows {
+		users = users || call.windows[i].users
+	}
+	switch {
+	case !users:
+		call.dropRegions()
+		return nil
+	case c.detach != nil:
+		for i := range call.windows {
+			w := &call.windows[i]
+			if !w.users {
+				continue
+			}
+			spare, err := c.ep.GetMemory(w.w.N)
+			if err != nil {
+				c.vc.Abort(err) // the memory must not stay reachable
+				<-c.gone
+				break
+			}
+			call.spares = append(call.spares, spare)
+			c.detach.Detach(&w.w, spare.b)
+		}
+		call.dropRegions()
+		return nil
+	}
+	t := time.NewTimer(c.cfg.CancelWait)
+	defer t.Stop()
+	for waiting := true; waiting; {
+		c.mu.Lock()
+		waiting = call.state == callSent
+		c.mu.Unlock()
+		if !waiting {
+			break
+		}
+		select {
+		case <-t.C:
+			waiting = false
+		case <-call.wake:
+		case <-c.gone:
+		}
+	}
+	return c.invalidateUsers(call)
+}
+
+// startTicker runs the clock of calls without a deadline of their own. Called with mu held.
+func (c *Conn) startTicker() {
+	if len(c.pending) != 1 {
+		return
+	}
+	period := c.cfg.CallTimeout / timeoutTicks
+	if c.ticker == nil {
+		c.ticker = time.AfterFunc(period, c.onTick)
+	} else {
+		c.ticker.Reset(period)
+	}
+}
+
+// timeoutTicks are the ticks of one CallTimeout; a call ends within one more.
+const timeoutTicks = 8
+
+func (c *Conn) onTick() {
+	c.mu.Lock()
+	c.tick++
+	kick := false
+	for call := c.live.head; call != nil; call = call.next {
+		if !call.bounded && c.tick-call.tick > timeoutTicks && !call.gaveUp.Load() {
+			call.gaveUp.Store(true)
+			call.wakeUp()
+			kick = true
+		}
+	}
+	if len(c.pending) > 0 && !c.down {
+		c.ticker.Reset(c.cfg.CallTimeout / timeoutTicks)
+	}
+	c.mu.Unlock()
+	if kick && c.driver != nil {
+		c.driver.Kick()
+	}
+}
+
+// invalidateUsers fences the caller's own windows while the call goes on waiting.
+func (c *Conn) invalidateUsers(call *Call) error {
+	c.mu.Lock()
+	if call.state == callSent && !c.down {
+		c.works = c.works[:0]
+		for i := range call.windows {
+			if w := &call.windows[i]; w.users && w.state == windowLive {
+				w.state = windowFencing
+				call.fencing++
+				c.counters.LocalInv++
+				c.works = append(c.works, verbs.Work{
+					ID: workID(workInvalidate, call.index), Op: verbs.OpInvalidate, Window: &w.w,
+				})
+			}
+		}
+		if len(c.works) > 0 {
+			c.post(c.works)
+		}
+	}
+	c.mu.Unlock()
+	c.flush()
+	for {
+		c.mu.Lock()
+		busy := call.fencing > 0 && !c.down
+		c.mu.Unlock()
+		if !busy {
+			break
+		}
+		select {
+		case <-call.wake:
+		case <-c.gone:
+		}
+	}
+	call.dropRegions()
+	return nil
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/wire"
+)
+
+// Config is what a connection is to do. The zero value of a field is its default.
+type Config struct {
+	// Profile says what version 2 is; MinVersion and MaxVersion cut it.
+	// Defaults: version 2 as in draft -04 (ProfileV1 needs MaxVersion 1), 1, 2.
+	Profile                wire.Profile
+	MinVersion, MaxVersion uint32
+	// Inline is the bytes of our receives and the most that we send inline, header
+	// included: 1024…262144, a multiple of 1024 (RFC 8797 §4.2); where version 2 is allowed 4096
+	// at least (v2 draft §2.3). Default 4096.
+	Inline int
+	// Credits: calls in flight that a requester asks for, and that a responder grants
+	// (RFC 8166 §3.3.1). Default 64.
+	Credits int
+	// SegLen splits chunks into segments of so many bytes; 0: one segment a chunk.
+	SegLen int
+	// MoveAbove: bulk arguments up to so many bytes stay inline where they fit. Default:
+	// whatever fits stays inline.
+	MoveAbove int
+	// ReadChunks is the most Read chunks in one call to a version 1 peer (D-29). Default 1.
+	ReadChunks int
+	// LongMore allows a Position-Zero Read chunk beside other Read chunks (D-29).
+	LongMore bool
+	// MaxCall bounds the chunk bytes of one call, MaxChunks its chunks per list and MaxSegs a chunk's
+	// segments, as a responder. Defaults 16 MiB, 16, 512.
+	MaxCall, MaxChunks, MaxSegs int
+	// CallTimeout ends a call whose context has no deadline. Default 60 s.
+	CallTimeout time.Duration
+	// CancelWait is how long a cancelled call waits for its reply where memory cannot be
+	// detached. Default 2 s.
+	CancelWait time.Duration
+	// Orphans and OrphanBytes bound cancelled calls that still wait for their replies. Beyond them
+	// the connection ends. Defaults 64, 64 MiB.
+	Orphans, OrphanBytes int
+	// Settle overrides the provider's pause before the first Post (D-39); negative: none.
+	Settle time.Duration
+	// NextXID makes transaction ids for calls of the engine's own. Default: random start, counting.
+	NextXID func() uint32
+	// Versions remembers what servers support, under Peer. nil: nothing is remembered.
+	Versions *VersionCache
+	Peer     string
+	// Serve takes calls. It runs within Complete: it must not block. nil: calls are
+	// dropped.
+	Serve func(*Request)
+	// Closed is called once when the connection has ended and nothing of it runs any
+	// more but handlers.
+	Closed   func(*Conn, error)
+	Recorder obs.Recorder
+	// Tap, if not nil, gets the frames of the fabric.
+	Tap verbs.Tap
+}
+
+// controlReceives are the receives beyond the credits for messages without an RPC
+// (D-8): three of the peer's own, three answers.
+const controlReceives = 6
+
+// ProbeSize is the most a client sends until the version is confirmed (v2 draft §7, D-6).
+const ProbeSize = 1024
+
+func (c Config) withDefaults() Config {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	if c.MaxVersion == 0 {
+		c.MaxVersion = wire.Version2
+	}
+	if c.MaxVersion >= wire.Version2 {
+		c.Profile = wire.ProfileCel04
+	}
+	if c.MinVersion == 0 {
+		c.MinVersion = wire.Version1
+	}
+	def(&c.Inline, 4096)
+	def(&c.Credits, 64)
+	def(&c.ReadChunks, 1)
+	def(&c.MoveAbove, 1<<30)
+	def(&c.MaxCall, 16<<20)
+	def(&c.MaxChunks, 16)
+	def(&c.MaxSegs, 512)
+	def(&c.Orphans, 64)
+	def(&c.OrphanBytes, 64<<20)
+	if c.CallTimeout == 0 {
+		c.CallTimeout = time.Minute
+	}
+	if c.CancelWait == 0 {
+		c.CancelWait = 2 * time.Second
+	}
+	if c.NextXID == nil {
+		c.NextXID = NewXIDs()
+	}
+	return c
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.MinVersion < 1 || c.MaxVersion > 2 || c.MinVersion > c.MaxVersion:
+		return &ConfigError{"versions", "1 and 2 exist, and the lowest may not be above the highest"}
+	case c.Inline < 1024 || c.Inline > 256<<10 || c.Inline%1024 != 0:
+		return &ConfigError{"inline", "want a multiple of 1024 from 1024 to 262144 (RFC 8797 §4.2)"}
+	case c.MaxVersion >= wire.Version2 && c.Inline < 4096:
+		return &ConfigError{"inline", "version 2 needs at least 4096 (v2 draft §2.3); allow version 1 only, or raise it"}
+	case c.Credits < 1 || c.Credits > 1<<14:
+		return &ConfigError{"credits", "want 1 to 16384"}
+	}
+	return nil
+}

@@ -1,0 +1,381 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/wire"
+)
+
+// Conn is one RPC-over-RDMA connection. It implements verbs.Handler for its provider.
+type Conn struct {
+	ep     *Endpoint
+	cfg    Config
+	vc     verbs.Conn
+	driver verbs.Driver   // nil: the provider reads by itself
+	detach verbs.Detacher // nil: memory cannot be taken from under a window
+	caps   verbs.Caps
+	id     uint64
+	client bool
+	local  wire.PrivateData
+	peer   wire.PrivateData
+	gone   chan struct{} // closed at the end of Disconnected
+	settle time.Time     // nothing leaves before (D-39); zero: at once
+
+	in inbound // used by Complete only
+
+	mu       sync.Mutex // guards what follows, and covers every Post
+	down     bool       // Disconnected has come
+	err      error      // why, when down
+	dirty    bool       // posted since the last Flush
+	neg      Negotiation
+	latched  uint32 // the version of the peer's calls (D-4); 0: none yet
+	credits  credits
+	waiting  callQueue // for a credit
+	pending  map[uint32]*Call
+	live     callList // pending calls whose callers wait: any of them may lead
+	orphans  int
+	orphaned int // bytes that orphans hold
+	tick     uint32
+	ticker   *time.Timer
+	calls    table[Call]
+	requests table[Request]
+	serving  int // requests received and not finished
+	sends    sendBuffers
+	works    []verbs.Work // what is being posted, built here
+	outbox   []verbs.Work // accepted by us, not yet by Post
+	readq    []readOp     // RDMA Reads waiting for depth
+	reading  int          // RDMA Reads posted
+	reserved int
+	after    func() // run once nothing is being served
+	counters obs.Counters
+}
+
+var connIDs atomic.Uint64
+
+func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Inline > e.size {
+		return nil, &ConfigError{"inline", fmt.Sprintf("the endpoint's receives have %d bytes", e.size)}
+	}
+	maxVersion := cfg.MaxVersion
+	if client && cfg.MinVersion < wire.Version2 {
+		maxVersion = max(cfg.Versions.Max(cfg.Peer, maxVersion), cfg.MinVersion)
+	}
+	c := &Conn{
+		ep: e, cfg: cfg, client: client, id: connIDs.Add(1),
+		gone:    make(chan struct{}),
+		neg:     Negotiation{Min: cfg.MinVersion, Max: maxVersion},
+		credits: newCredits(cfg.Credits),
+		pending: make(map[uint32]*Call),
+	}
+	c.in.c = c
+	c.local = wire.PrivateData{
+		RemoteInvalidate: e.dom.Caps().RemoteInvalidate,
+		SendSize:         cfg.Inline, RecvSize: cfg.Inline,
+	}
+	c.reserved = cfg.Credits + controlReceives
+	if e.recv != nil {
+		if err := e.recv.Reserve(c.reserved); err != nil {
+			return nil, fmt.Errorf("reserve %d receives: %w", c.reserved, err)
+		}
+	}
+	return c, nil
+}
+
+// Dial connects to addr. Nothing is sent before the first call.
+func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
+	c, err := newConn(e, cfg, true)
+	if err != nil {
+		return nil, err
+	}
+	vc, err := e.dom.Dial(ctx, addr, c.options())
+	if err != nil {
+		c.unreserve()
+		return nil, err
+	}
+	c.neg, _ = c.neg.Step(NegEvent{Kind: NegConnected})
+	if !c.peer.RemoteInvalidate {
+		pause := vc.Caps().Settle
+		if c.cfg.Settle != 0 {
+			pause = max(c.cfg.Settle, 0)
+		}
+		if pause > 0 {
+			c.settle = time.Now().Add(pause)
+		}
+	}
+	if err := e.adopt(c); err != nil {
+		vc.Abort(err)
+		return nil, err
+	}
+	c.event(obs.Event{Kind: obs.ConnUp})
+	return c, nil
+}
+
+// Accept answers a request of a listener of e.
+func (e *Endpoint) Accept(ctx context.Context, r verbs.Request, cfg Config) (*Conn, error) {
+	c, err := newConn(e, cfg, false)
+	if err != nil {
+		r.Reject(nil)
+		return nil, err
+	}
+	c.peer, _ = wire.ParsePrivate(r.PeerPrivateData())
+	vc, err := r.Accept(ctx, c.options())
+	if err != nil {
+		c.unreserve()
+		return nil, err
+	}
+	if err := e.adopt(c); err != nil {
+		vc.Abort(err)
+		return nil, err
+	}
+	c.event(obs.Event{Kind: obs.ConnUp, Arg: 1})
+	return c, nil
+}
+
+func (c *Conn) options() verbs.Options {
+	return verbs.Options{
+		Handler: c,
+		Private: func(caps verbs.Caps, peer []byte) []byte {
+			if caps.Private < wire.PrivateLen {
+				return nil
+			}
+			return c.local.Append(nil)
+		},
+		Ready: c.ready,
+		Recv:  c.ep.recv,
+		Tap:   c.cfg.Tap,
+	}
+}
+
+// ready runs before the peer can send.
+func (c *Conn) ready(vc verbs.Conn) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.vc, c.caps = vc, vc.Caps()
+	c.driver, _ = vc.(verbs.Driver)
+	if c.caps.Detach {
+		c.detach, _ = vc.(verbs.Detacher)
+	}
+	if c.client {
+		c.peer, _ = wire.ParsePrivate(vc.PeerPrivateData())
+	}
+	if c.ep.recv == nil {
+		return c.in.postOwn(vc)
+	}
+	return nil
+}
+
+// limits are the inline thresholds of a version (RFC 8166 §3.3.2; v2 draft §2.3): the
+// bytes of a Send towards the peer, and of the largest that it may send us.
+func (c *Conn) limits(version uint32) (send, recv int) {
+	if version >= wire.Version2 {
+		return min(4096, c.cfg.Inline), min(4096, c.cfg.Inline)
+	}
+	return min(c.cfg.Inline, c.peer.RecvSize), min(c.cfg.Inline, c.peer.SendSize)
+}
+
+// Version is the version that was settled, as a client, or latched, as a server; 0: none yet.
+func (c *Conn) Version() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.neg.State == NegSettled {
+		return c.neg.Version
+	}
+	return c.latched
+}
+
+func (c *Conn) LocalAddr() netip.AddrPort  { return c.vc.LocalAddr() }
+func (c *Conn) RemoteAddr() netip.AddrPort { return c.vc.RemoteAddr() }
+
+// ID numbers the connection within the process, as in its events.
+func (c *Conn) ID() uint64 { return c.id }
+
+// Done is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.gone }
+
+// Err is why it ended: nil before, and after an orderly end.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Counters is a snapshot.
+func (c *Conn) Counters() obs.Counters {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.counters
+	n.Granted, n.Outstanding = uint64(c.credits.limit), uint64(c.credits.inUse)
+	return n
+}
+
+// Fabric fills s with the provider's counters.
+func (c *Conn) Fabric(s *verbs.Stats) { c.vc.Stats(s) }
+
+// Serving is the number of requests received and not yet answered.
+func (c *Conn) Serving() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.serving
+}
+
+// Close ends the connection in order: what was posted leaves first. Pending calls end with *LostError.
+func (c *Conn) Close() error { return c.vc.Close() }
+
+// Abort ends the connection at once.
+func (c *Conn) Abort(err error) { c.vc.Abort(err) }
+
+// Complete implements verbs.Handler.
+func (c *Conn) Complete(cs []verbs.Completion) {
+	for i := range cs {
+		if cs[i].Op == verbs.OpRecv {
+			c.in.received(&cs[i])
+		} else {
+			c.completed(&cs[i])
+		}
+	}
+	c.mu.Lock()
+	c.drain()
+	dirty := c.dirty
+	c.dirty = false
+	c.mu.Unlock()
+	if dirty {
+		c.vc.Flush()
+	}
+}
+
+// completed handles the end of a work request of ours.
+func (c *Conn) completed(cp *verbs.Completion) {
+	kind, i := workKind(cp.ID&7), uint32(cp.ID>>3)
+	var finished *Request
+	c.mu.Lock()
+	switch kind {
+	case workSend:
+		finished = c.sends.done(i)
+	case workRead:
+		c.mu.Unlock()
+		c.readDone(c.requests.at(i), cp.Status)
+		return
+	case workInvalidate:
+		c.invalidated(c.calls.at(i))
+	}
+	c.mu.Unlock()
+	if finished != nil {
+		finished.finish()
+	}
+}
+
+// Disconnected implements verbs.Handler: every work has completed, every window is fenced.
+func (c *Conn) Disconnected(err error) {
+	c.mu.Lock()
+	c.down, c.err = true, err
+	if c.ticker != nil {
+		c.ticker.Stop()
+	}
+	probing := c.client && c.neg.State == NegProbing && c.neg.Version >= wire.Version2 && len(c.pending) > 0
+	unsent := c.outbox
+	c.outbox = nil
+	var finished []*Request
+	for _, w := range unsent {
+		if workKind(w.ID&7) == workSend {
+			if r := c.sends.done(uint32(w.ID >> 3)); r != nil {
+				finished = append(finished, r)
+			}
+		}
+	}
+	c.readq = nil
+	for r := range c.requests.all() {
+		if r.left > 0 {
+			r.left = 0
+			finished = append(finished, r)
+		}
+	}
+	for call := range c.calls.all() {
+		for i := range call.windows {
+			call.windows[i].state = windowFenced
+		}
+		call.fencing = 0
+		if call.state == callFencing {
+			c.settled(call)
+		} else {
+			c.end(call, callDone, &LostError{Sent: true, Err: err})
+		}
+	}
+	for call := c.waiting.pop(); call != nil; call = c.waiting.pop() {
+		call.wakeUp()
+	}
+	c.sends.release()
+	c.mu.Unlock()
+
+	if probing && c.cfg.MinVersion < wire.Version2 {
+		c.cfg.Versions.lost(c.cfg.Peer)
+	}
+	for _, r := range finished {
+		r.finish()
+	}
+	c.in.close()
+	c.unreserve()
+	c.ep.disown(c)
+	var failed int64
+	if err != nil {
+		failed = 1
+	}
+	c.event(obs.Event{Kind: obs.ConnDown, Arg: failed})
+	close(c.gone)
+	if c.cfg.Closed != nil {
+		c.cfg.Closed(c, err)
+	}
+}
+
+func (c *Conn) unreserve() {
+	if c.ep.recv != nil {
+		c.ep.recv.Unreserve(c.reserved)
+	}
+}
+
+// lostErr is what a call gets that was never sent. Called with mu held.
+func (c *Conn) lostErr() error { return &LostError{Err: c.err} }
+
+func (c *Conn) event(e obs.Event) {
+	if c.cfg.Recorder == nil {
+		return
+	}
+	e.Conn, e.At = c.id, obs.Now()
+	c.cfg.Recorder.Record(e)
+}
+
+// adopt lets Endpoint.Close wait for c.
+func (e *Endpoint) adopt(c *Conn) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fmt.Errorf("endpoint: %w", net.ErrClosed)
+	}
+	select {
+	case <-c.gone:
+		return nil // it has ended already
+	default:
+	}
+	e.conns[c] = struct{}{}
+	return nil
+}
+
+func (e *Endpoint) disown(c *Conn) {
+	e.mu.Lock()
+	delete(e.conns, c)
+	e.mu.Unlock()
+}
+
+var errEndpointClosed = errors.New("endpoint closed")

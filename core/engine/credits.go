@@ -1,0 +1,44 @@
+package engine
+
+// credits is a requester's side of flow control (RFC 8166 §3.3.1): how many calls
+// may be outstanding. Until the first valid reply that is one (§3.3.3).
+type credits struct {
+	slots int // what we ask for and have receives for
+	limit int // granted, 1…slots
+	inUse int
+}
+
+func newCredits(slots int) credits { return credits{slots: slots, limit: 1} }
+
+// free tells whether one more call may go out.
+func (c *credits) free() bool { return c.inUse < c.limit }
+
+// take uses one; ask free first.
+func (c *credits) take() {
+	if c.inUse >= c.limit {
+		panic("engine: credit taken beyond the limit")
+	}
+	c.inUse++
+}
+
+// put gives one back: its reply has come.
+func (c *credits) put() {
+	if c.inUse == 0 {
+		panic("engine: credit returned twice")
+	}
+	c.inUse--
+}
+
+// grant takes the value of a reply. 0 breaks §3.3.1 and is taken as 1 (D-11); more than we asked
+// for is cut, as there are no receives for it.
+func (c *credits) grant(n uint32) (zero bool) {
+	switch {
+	case n == 0:
+		c.limit, zero = 1, true
+	case n > uint32(c.slots):
+		c.limit = c.slots
+	default:
+		c.limit = int(n)
+	}
+	return zero
+}

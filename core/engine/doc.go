@@ -1,0 +1,24 @@
+// Package engine runs RPC-over-RDMA on one connection: version negotiation, credits,
+// message forms, chunk transfers, fencing, cancelling and transport errors, in both
+// versions (RFC 8166, RFC 8797; draft-cel-nfsv4-rpcrdma-version-two-04).
+//
+// An Endpoint is a protection domain with its memory and its receives; a Conn is one
+// connection of it. A Call goes out through Conn.Do; a Request comes in through
+// Config.Serve and leaves through Request.Reply. Both carry RPC messages as encoded
+// streams with bulk items: no program, procedure or binding table enters here, no
+// properties, no NFS, no sockets.
+//
+// Pure parts, which take events and return values: negotiate.go (version), credits.go,
+// xprterr.go (who may answer what). The shell around them: conn.go (life and
+// completions), recv.go (which message is this), requester.go, responder.go, post.go
+// (send buffers and the send queue), fence.go, cancel.go, memory.go.
+//
+// Ownership. One mutex per Conn guards its state and covers every Post, so the order of
+// steps is the order on the wire. Expose, memory from the provider, Flush, wake-ups and
+// users' code run without it. A Call belongs to its caller until Do returns, but for a
+// cancelled one, which then belongs to the Conn; a Request belongs to whoever
+// serves it until Reply or Drop. Complete runs on one goroutine at a time; what only
+// it uses is marked so.
+//
+// Imports: chunk, wire, xdr, rpcmsg, verbs, obs.
+package engine

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// Endpoint is one protection domain with its memory and its receives, shared by its
+// connections. It is safe for concurrent use.
+type Endpoint struct {
+	dom  verbs.Domain
+	recv verbs.RecvPool // nil: each connection posts its own
+	size int            // bytes of a receive
+	pool memoryPool
+	gate gate
+
+	mu     sync.Mutex // guards what follows
+	users  map[*Memory]struct{}
+	conns  map[*Conn]struct{}
+	closed bool
+}
+
+// EndpointConfig bounds an endpoint.
+type EndpointConfig struct {
+	// Receives is the most that all connections together may have reserved; each takes its credits and
+	// 6 more. Default 65536; software providers make them resident only when messages arrive.
+	Receives int
+	// Inline is the bytes of a receive: the largest Config.Inline of its connections. Default 4096.
+	Inline int
+	// Memory bounds the bytes of chunk memory. Default 1 GiB.
+	Memory int
+}
+
+// NewEndpoint makes an endpoint of dom and takes it over: Close closes dom as well.
+func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
+	if cfg.Receives == 0 {
+		cfg.Receives = 1 << 16
+	}
+	if cfg.Inline == 0 {
+		cfg.Inline = 4096
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = 1 << 30
+	}
+	e := &Endpoint{dom: dom, size: cfg.Inline, users: make(map[*Memory]struct{}), conns: make(map[*Conn]struct{})}
+	e.gate.empty = make(chan struct{}, 1)
+	e.pool.limit = cfg.Memory
+	pool, err := dom.NewRecvPool(cfg.Receives, cfg.Inline)
+	switch {
+	case err == nil:
+		e.recv = pool
+	case !errors.Is(err, errors.ErrUnsupported):
+		return nil, fmt.Errorf("receive pool: %w", err)
+	}
+	return e, nil
+}
+
+// Caps are the domain's.
+func (e *Endpoint) Caps() verbs.Caps { return e.dom.Caps() }
+
+// Listen listens on the endpoint's fabric; Accept answers its requests.
+func (e *Endpoint) Listen(ctx context.Context, addr string, o verbs.ListenOptions) (verbs.Listener, error) {
+	return e.dom.Listen(ctx, addr, o)
+}
+
+// Close ends what is still connected, waits until nobody uses the memory any more, callers and
+// handlers, and frees it. Not from within a handler.
+func (e *Endpoint) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	users := e.users
+	e.users = nil
+	conns := slices.Collect(maps.Keys(e.conns))
+	e.mu.Unlock()
+
+	for _, c := range conns {
+		c.Abort(errEndpointClosed)
+	}
+	for _, c := range conns {
+		<-c.gone
+	}
+	e.gate.close()
+	for m := range users {
+		m.dropEndpoint(e)
+	}
+	e.pool.drain()
+	var err error
+	if e.recv != nil {
+		err = e.recv.Close()
+	}
+	return errors.Join(err, e.dom.Close())
+}
+
+func (e *Endpoint) remember(m *Memory) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.users[m] = struct{}{}
+	}
+}
+
+// forget tells whether m's registration with e still stands and is the caller's to end.
+func (e *Endpoint) forget(m *Memory) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.users[m]
+	delete(e.users, m)
+	return ok
+}
+
+func (m *Memory) dropEndpoint(e *Endpoint) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, r := range m.regs {
+		if r.ep == e {
+			m.regs = append(m.regs[:i], m.regs[i+1:]...)
+			r.reg.Release()
+			return
+		}
+	}
+}
+
+// NewXIDs makes a generator of transaction ids: random start, then counting. Safe for
+// concurrent use.
+func NewXIDs() func() uint32 {
+	var b [4]byte
+	rand.Read(b[:])
+	var n atomic.Uint32
+	n.Store(binary.BigEndian.Uint32(b[:]))
+	return func() uint32 { return n.Add(1) }
+}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/wire"
+)
+
+var (
+	// ErrRefused matches a *TransportError that the peer sent.
+	ErrRefused = errors.New("refused by the peer's transport")
+	// ErrTimeout: a call without a deadline of its own got no answer within Config.CallTimeout.
+	ErrTimeout = errors.New("no reply within the call timeout")
+	// ErrVersion: client and server have no version in common.
+	ErrVersion = errors.New("no common RPC-over-RDMA version")
+	// ErrCreditOverrun: the peer has more calls in flight than were granted (RFC 8166 §3.3.1).
+	ErrCreditOverrun = errors.New("peer exceeds its credits")
+	// ErrTooManyOrphans: too many cancelled calls wait for replies.
+	ErrTooManyOrphans = errors.New("too many cancelled calls without a reply")
+	// ErrBadReply: a reply's chunk lists are not those that the call offered.
+	ErrBadReply = errors.New("reply does not match its call")
+	// ErrNoMemory: the endpoint's bound on memory is reached.
+	ErrNoMemory = errors.New("endpoint memory limit reached")
+)
+
+// ConfigError is a setting that cannot be used.
+type ConfigError struct{ Field, Want string }
+
+func (e *ConfigError) Error() string { return e.Field + ": " + e.Want }
+
+// TransportError is an RDMA_ERROR that the peer sent in answer to a call (RFC 8166
+// §4.5, v2 draft §6.2.4). Its reach is this call, but for ErrVers.
+type TransportError struct {
+	XID     uint32
+	Version uint32
+	Body    wire.ErrorBody
+}
+
+func (e *TransportError) Error() string {
+	return fmt.Sprintf("peer refused the call's transport header: %v (version %d, XID %#08x)", e.Body, e.Version, e.XID)
+}
+
+func (e *TransportError) Is(target error) bool {
+	return target == ErrRefused || target == ErrVersion && e.Body.Code == wire.ErrVers
+}
+
+// LostError ends calls whose connection went away before their reply. Sent tells
+// whether the call may have reached the peer. It satisfies errors.Is(err, net.ErrClosed).
+type LostError struct {
+	Sent bool
+	Err  error // why the connection ended; nil after an orderly end
+}
+
+func (e *LostError) Error() string {
+	if e.Err == nil {
+		return "connection closed before the reply"
+	}
+	return "connection lost before the reply: " + e.Err.Error()
+}
+
+func (e *LostError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{net.ErrClosed}
+	}
+	return []error{net.ErrClosed, e.Err}
+}
+
+func errIsBadWork(err error) bool { return errors.Is(err, verbs.ErrBadWork) }
+
+func errIsClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
+
+func asHeaderError(err error) (he *wire.HeaderError, ok bool) {
+	ok = errors.As(err, &he)
+	return he, ok
+}
+
+func badReply(err error) error { return fmt.Errorf("%w: %w", ErrBadReply, err) }

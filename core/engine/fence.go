@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// window is one exposure of a call.
+type window struct {
+	w     verbs.Window
+	state windowState
+	users bool // over the caller's own memory
+}
+
+type windowState uint8
+
+const (
+	windowNone    windowState = iota
+	windowLive                // the peer can reach the memory
+	windowFencing             // its Invalidate is posted
+	windowFenced
+)
+
+// fence ends what call exposes, and settles the call once nothing is exposed any more:
+// no caller continues while a peer can still reach its memory (RFC 8166 §3.4.1,
+// §8.1). call.outcome says what then follows. Called with mu held.
+func (c *Conn) fence(call *Call) {
+	call.state = callFencing
+	c.works = c.works[:0]
+	for i := range call.windows {
+		w := &call.windows[i]
+		switch {
+		case w.state == windowLive && c.down:
+			w.state = windowFenced
+		case w.state == windowLive:
+			w.state = windowFencing
+			call.fencing++
+			c.counters.LocalInv++
+			c.works = append(c.works, verbs.Work{
+				ID: workID(workInvalidate, call.index), Op: verbs.OpInvalidate, Window: &w.w,
+			})
+		}
+	}
+	if len(c.works) > 0 {
+		c.post(c.works)
+	}
+	if call.fencing == 0 {
+		c.settled(call)
+	}
+}
+
+// invalidated takes the completion of one Invalidate. Flushed counts as done: the
+// connection is over, and nobody is told before Disconnected, when it is true. Called with mu held.
+func (c *Conn) invalidated(call *Call) {
+	if call == nil {
+		return // Disconnected has settled it
+	}
+	if call.fencing--; call.fencing > 0 {
+		return
+	}
+	for i := range call.windows {
+		if call.windows[i].state == windowFencing {
+			call.windows[i].state = windowFenced
+		}
+	}
+	if call.state != callFencing { // a cancelled call's own memory: it waits on
+		call.wakeUp()
+		return
+	}
+	c.settled(call)
+}
+
+// settled ends a call's time with the connection, or sends it round again. Called with mu held.
+func (c *Conn) settled(call *Call) {
+	c.calls.remove(call.index)
+	call.state = call.outcome
+	if call.state != callAgain {
+		c.dropCredit(call)
+	}
+	if call.orphan {
+		c.orphans--
+		c.orphaned -= call.exposed()
+		if !call.detaching {
+			call.retire()
+		}
+		return
+	}
+	call.settled.Store(true)
+	call.wakeUp()
+}
+
+// end takes call out of what waits for replies; it is settled when it is fenced. Called with mu
+// held.
+func (c *Conn) end(call *Call, outcome callState, err error) {
+	if c.pending[call.XID] == call {
+		delete(c.pending, call.XID)
+	}
+	c.live.remove(call)
+	if len(c.pending) == 0 && c.ticker != nil {
+		c.ticker.Stop()
+	}
+	if call.orphan && outcome == callAgain {
+		outcome = callDone
+	}
+	call.outcome, call.err = outcome, err
+	c.fence(call)
+}
+
+// remoteInvalidated notes that the peer ended the window with this key. False: no live window
+// of the call has it. Called with mu held.
+func (c *Conn) remoteInvalidated(call *Call, key uint32) bool {
+	for i := range call.windows {
+		if w := &call.windows[i]; w.state == windowLive && w.w.Key == key {
+			w.state = windowFenced
+			c.counters.RemoteInv++
+			return true
+		}
+	}
+	return false
+}
+
+// exposed is the bytes that a call's windows cover.
+func (call *Call) exposed() int {
+	n := 0
+	for i := range call.windows {
+		n += call.windows[i].w.N
+	}
+	return n
+}
+
+// dropMemory gives back what the call took for its chunks. Everything is fenced.
+func (call *Call) dropMemory() {
+	call.dropRegions()
+	if call.pulled != nil {
+		call.pulled.Free()
+		call.pulled = nil
+	}
+	if call.reply != nil {
+		call.reply.Free()
+		call.reply = nil
+	}
+	for i, m := range call.spares {
+		m.Free()
+		call.spares[i] = nil
+	}
+	call.spares = call.spares[:0]
+	for i := range call.windows {
+		call.windows[i] = window{w: verbs.Window{Slot: call.windows[i].w.Slot}}
+	}
+	call.windows = call.windows[:0]
+	clear(call.results)
+	call.results = call.results[:0]
+}
+
+func (call *Call) dropRegions() {
+	for i, r := range call.regs {
+		r.Release()
+		call.regs[i] = nil
+	}
+	call.regs = call.regs[:0]
+}
+
+// retire frees an orphan.
+func (call *Call) retire() {
+	call.orphan, call.detaching = false, false
+	call.Free()
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+// Memory is registered memory of an endpoint's pool, or memory of a user that
+// endpoints register on first use and keep registered until Free.
+type Memory struct {
+	b     []byte
+	ep    *Endpoint    // pooled memory: where it goes back
+	reg   verbs.Region // pooled memory's
+	class int
+	free  func() // Free, bound once
+	unmap func() // of NewMemory
+
+	mu   sync.Mutex // guards regs
+	regs []endpointRegion
+}
+
+type endpointRegion struct {
+	ep  *Endpoint
+	reg verbs.Region
+}
+
+// NewMemory makes Memory of b, which must stay allocated until Free; free, if not nil, is
+// called at its end.
+func NewMemory(b []byte, free func()) *Memory {
+	m := &Memory{b: b, class: -1, unmap: free}
+	m.free = m.Free
+	return m
+}
+
+// Bulk is the first n bytes as a bulk item of a message; it frees m when the message
+// is done with.
+func (m *Memory) Bulk(n int) xdr.Bulk { return xdr.Bulk{Data: m.b[:n], Mem: m, Release: m.free} }
+
+// Bytes is the memory.
+func (m *Memory) Bytes() []byte { return m.b }
+
+// Free gives the memory back: to its pool, or ends the registrations.
+func (m *Memory) Free() {
+	if m.ep != nil {
+		m.ep.putMemory(m)
+		return
+	}
+	m.mu.Lock()
+	regs := m.regs
+	m.regs = nil
+	m.mu.Unlock()
+	for _, r := range regs {
+		if r.ep.forget(m) {
+			r.reg.Release()
+		}
+	}
+	if m.unmap != nil {
+		m.unmap()
+	}
+}
+
+// region is m's registration with ep.
+func (m *Memory) region(ep *Endpoint) (verbs.Region, error) {
+	if m.ep == ep {
+		return m.reg, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.regs {
+		if r.ep == ep {
+			return r.reg, nil
+		}
+	}
+	reg, err := ep.dom.Register(m.b)
+	if err != nil {
+		return nil, err
+	}
+	m.regs = append(m.regs, endpointRegion{ep, reg})
+	ep.remember(m)
+	return reg, nil
+}
+
+// Size classes are powers of two from 4 KiB; above 64 MiB memory is not pooled.
+const (
+	minClass = 12
+	maxClass = 26
+	// keepFree is the most a pool keeps for reuse.
+	keepFree = 64 << 20
+)
+
+type memoryPool struct {
+	mu    sync.Mutex
+	free  [maxClass + 1][]*Memory
+	idle  int // bytes in free
+	total int // bytes handed out and idle
+	limit int
+}
+
+// GetMemory takes n bytes at least; Bytes is cut to n.
+func (e *Endpoint) GetMemory(n int) (*Memory, error) {
+	class := max(bits.Len(uint(max(n, 1)-1)), minClass)
+	size := n
+	p := &e.pool
+	p.mu.Lock()
+	if class <= maxClass {
+		size = 1 << class
+		if l := len(p.free[class]); l > 0 {
+			m := p.free[class][l-1]
+			p.free[class] = p.free[class][:l-1]
+			p.idle -= size
+			p.mu.Unlock()
+			m.b = m.reg.Bytes()[:n]
+			return m, nil
+		}
+	}
+	if p.total+size > p.limit {
+		p.mu.Unlock()
+		return nil, fmt.Errorf("%w: %d bytes wanted, %d of %d in use", ErrNoMemory, size, p.total, p.limit)
+	}
+	p.total += size
+	p.mu.Unlock()
+
+	reg, err := e.dom.Alloc(size)
+	if err != nil {
+		p.mu.Lock()
+		p.total -= size
+		p.mu.Unlock()
+		return nil, fmt.Errorf("allocate %d bytes: %w", size, err)
+	}
+	m := &Memory{b: reg.Bytes()[:n], ep: e, reg: reg, class: class}
+	m.free = m.Free
+	return m, nil
+}
+
+func (e *Endpoint) putMemory(m *Memory) {
+	size := len(m.reg.Bytes())
+	p := &e.pool
+	p.mu.Lock()
+	if m.class <= maxClass && p.idle+size <= keepFree {
+		p.free[m.class] = append(p.free[m.class], m)
+		p.idle += size
+		p.mu.Unlock()
+		return
+	}
+	p.total -= size
+	p.mu.Unlock()
+	m.reg.Release()
+}
+
+// MemoryInUse is the bytes handed out and not given back.
+func (e *Endpoint) MemoryInUse() int {
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	return e.pool.total - e.pool.idle
+}
+
+func (p *memoryPool) drain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for class := range p.free {
+		for _, m := range p.free[class] {
+			p.total -= len(m.reg.Bytes())
+			m.reg.Release()
+		}
+		p.free[class] = nil
+	}
+	p.idle = 0
+}

@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// workKind is the low three bits of a work id; the rest is an index into the kind's table.
+type workKind uint64
+
+const (
+	workPlain      workKind = iota // nobody waits: a Write, whose Send tells
+	workSend                       // sendBuffers
+	workRead                       // requests
+	workInvalidate                 // calls
+)
+
+func workID(k workKind, i uint32) uint64 { return uint64(i)<<3 | uint64(k) }
+
+// post hands ws to the provider, or keeps what it does not take for drain. Called with
+// mu held, and not when down. An error of Post means that the connection is ending: Disconnected
+// follows and takes care of what is left.
+func (c *Conn) post(ws []verbs.Work) {
+	c.dirty = true
+	if len(c.outbox) == 0 {
+		n, err := c.vc.Post(ws)
+		ws = ws[n:]
+		if errIsBadWork(err) {
+			c.vc.Abort(err)
+		}
+	}
+	for _, w := range ws {
+		w.Segs = slices.Clone(w.Segs)
+		c.outbox = append(c.outbox, w)
+	}
+}
+
+// drain posts what waited for room in the send queue (D-11: credits may come back
+// before the slots they were posted in). Called with mu held.
+func (c *Conn) drain() {
+	if len(c.outbox) == 0 || c.down {
+		return
+	}
+	n, err := c.vc.Post(c.outbox)
+	if errIsBadWork(err) {
+		c.vc.Abort(err)
+	}
+	if n > 0 {
+		c.dirty = true
+		c.outbox = slices.Delete(c.outbox, 0, n)
+	}
+}
+
+// flush sends what lies posted. Called without mu, outside Complete.
+func (c *Conn) flush() {
+	c.mu.Lock()
+	dirty := c.dirty
+	c.dirty = false
+	c.mu.Unlock()
+	if dirty {
+		c.vc.Flush()
+	}
+}
+
+// sendBuffer is where a message is put together, from its header to its last inline
+// byte. It is its taker's until posted, then the provider's until the completion.
+type sendBuffer struct {
+	mem *Memory
+	off int
+	i   uint32
+	seg [1]verbs.Seg
+	req *Request // finished by the completion
+}
+
+func (s *sendBuffer) bytes(n int) []byte { return s.mem.b[s.off : s.off : s.off+n] }
+
+// work is the Send of the first n bytes.
+func (s *sendBuffer) work(n int) verbs.Work {
+	s.seg[0] = verbs.Seg{R: s.mem.reg, Off: s.off, N: n}
+	return verbs.Work{ID: workID(workSend, s.i), Op: verbs.OpSend, Segs: s.seg[:]}
+}
+
+// sendBuffers are a connection's, guarded by its mutex. They are made in slabs as
+// the traffic wants them; calls and requests in flight bound their number.
+type sendBuffers struct {
+	all   []*sendBuffer
+	free  []*sendBuffer
+	slabs []*Memory
+	out   int
+	ended bool
+}
+
+const sendSlab = 8 // buffers
+
+func (c *Conn) takeSend() (*sendBuffer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &c.sends
+	for len(s.free) == 0 {
+		if c.down {
+			return nil, c.lostErr()
+		}
+		c.mu.Unlock()
+		size := c.ep.size
+		slab, err := c.ep.GetMemory(sendSlab * size)
+		c.mu.Lock()
+		if err != nil {
+			return nil, fmt.Errorf("send buffers: %w", err)
+		}
+		if c.down {
+			slab.Free()
+			return nil, c.lostErr()
+		}
+		s.slabs = append(s.slabs, slab)
+		for i := range sendSlab {
+			b := &sendBuffer{mem: slab, off: i * size, i: uint32(len(s.all))}
+			s.all = append(s.all, b)
+			s.free = append(s.free, b)
+		}
+	}
+	if c.down {
+		return nil, c.lostErr()
+	}
+	b := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	s.out++
+	return b, nil
+}
+
+// put gives back a buffer that was not posted, or whose Send completed. Called with mu held.
+func (s *sendBuffers) put(b *sendBuffer) {
+	b.req = nil
+	s.out--
+	s.free = append(s.free, b)
+	if s.ended {
+		s.release()
+	}
+}
+
+// done takes the completion of a Send, and returns the request that it answers, if any.
+func (s *sendBuffers) done(i uint32) *Request {
+	b := s.all[i]
+	r := b.req
+	s.put(b)
+	return r
+}
+
+// release frees the slabs once every buffer is back. Called with mu held, when down.
+func (s *sendBuffers) release() {
+	s.ended = true
+	if s.out > 0 {
+		return
+	}
+	for _, m := range s.slabs {
+		m.Free()
+	}
+	*s = sendBuffers{ended: true}
+}

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"github.com/rpcrdma/rpcrdma/core/chunk"
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/wire"
+)
+
+// inbound is what a connection needs to take messages in. Only Complete uses it, but
+// for put.
+type inbound struct {
+	c   *Conn
+	hdr wire.Header // of the message at hand; a call keeps it and leaves its own
+	own ownReceives
+}
+
+// buffer is a receive that a message came in: whoever holds it gives it back once.
+type buffer struct {
+	in *inbound
+	id uint32
+}
+
+func (b *buffer) put() {
+	if b.in == nil {
+		return
+	}
+	if pool := b.in.c.ep.recv; pool != nil {
+		pool.Put(b.id)
+	} else {
+		b.in.own.put(b.in.c.vc, b.id)
+	}
+	b.in = nil
+}
+
+// received takes one message: readable, well-formed, allowed now, in this order.
+func (in *inbound) received(cp *verbs.Completion) {
+	c := in.c
+	buf := buffer{in, cp.BufID}
+	if c.ep.recv == nil {
+		buf.id = uint32(cp.ID)
+	}
+	if cp.Status != verbs.OK {
+		if c.ep.recv != nil && cp.Buf == nil {
+			return // a pool's receive that never carried a message
+		}
+		buf.put()
+		return
+	}
+	h := &in.hdr
+	n, err := h.Parse(cp.Buf, c.cfg.Profile)
+	if err != nil {
+		in.refuse(err)
+		buf.put()
+		return
+	}
+	payload := cp.Buf[n:]
+	switch in.sort(h, payload) {
+	case toRequester:
+		in.reply(h, payload, cp.Invalidated)
+		buf.put()
+	case toResponder:
+		in.call(h, payload, buf) // takes buf
+	default:
+		in.drop(h.XID)
+		buf.put()
+	}
+}
+
+// side is who a message is for.
+type side uint8
+
+const (
+	toNobody side = iota
+	toRequester
+	toResponder
+)
+
+// sort tells who a message is for. Version 2 says so in the header; version 1 does not, there
+// the RPC message does (RFC 8167 §4), and a message without one is a call if it
+// has a Read list, as replies have none (RFC 8166 §4.3.1).
+func (in *inbound) sort(h *wire.Header, payload []byte) side {
+	switch h.Proc {
+	case wire.Msg, wire.NoMsg:
+		if h.Version >= wire.Version2 {
+			if h.Direction == wire.Reply {
+				return toRequester
+			}
+			return toResponder
+		}
+		if h.Proc == wire.NoMsg {
+			if len(h.Reads) > 0 {
+				return toResponder
+			}
+			return toRequester
+		}
+		_, isReply, ok := rpcmsg.PeekType(payload)
+		switch {
+		case !ok:
+			return toNobody
+		case isReply:
+			return toRequester
+		}
+		return toResponder
+	case wire.ErrorMsg:
+		return toRequester
+	case wire.RespProp:
+		return toNobody // no property operation of ours is under way
+	}
+	return toResponder
+}
+
+func (in *inbound) drop(xid uint32) {
+	c := in.c
+	c.mu.Lock()
+	c.counters.Dropped++
+	c.mu.Unlock()
+	c.event(obs.Event{Kind: obs.Dropped, XID: xid})
+}
+
+// refuse answers a header that cannot be used, or drops it (RFC 8166 §4.5, D-12, D-36).
+func (in *inbound) refuse(err error) {
+	c := in.c
+	he, ok := asHeaderError(err)
+	if !ok {
+		in.drop(0)
+		return
+	}
+	as := wire.Call
+	if c.client && c.cfg.Serve == nil {
+		as = wire.Reply // nobody calls us
+	}
+	low, high := c.versionRange()
+	body, ok := he.Answer(as, low, high)
+	if !ok {
+		in.drop(he.XID)
+		return
+	}
+	c.sendError(he.XID, he.Version, body)
+}
+
+// versionRange is what ERR_VERS offers: what we support, or the version that stands (D-4).
+func (c *Conn) versionRange() (low, high uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.latched != 0 {
+		return c.latched, c.latched
+	}
+	return c.cfg.MinVersion, c.cfg.MaxVersion
+}
+
+// reply takes a message that answers a call of ours.
+func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
+	c := in.c
+	c.mu.Lock()
+	call := c.pending[h.XID]
+	if call == nil || call.state != callSent {
+		c.counters.Dropped++
+		c.mu.Unlock()
+		c.event(obs.Event{Kind: obs.Dropped, XID: h.XID})
+		return
+	}
+	if h.Proc == wire.ErrorMsg {
+		c.errorReply(call, h)
+		c.mu.Unlock()
+		c.event(obs.Event{Kind: obs.ErrorRecv, XID: h.XID, Arg: int64(h.Err.Code)})
+		return
+	}
+	if h.Version != c.neg.Version {
+		c.counters.Dropped++
+		c.mu.Unlock()
+		c.event(obs.Event{Kind: obs.Dropped, XID: h.XID})
+		return
+	}
+	if invalidated != 0 && !c.remoteInvalidated(call, invalidated) {
+		c.counters.BadInvalidate++ // of another call, or of none: that call's fence fails and tells (D-25)
+	}
+	err := chunk.CheckReply(h, &call.head.Lists, len(payload))
+	if err != nil {
+		c.counters.Dropped++
+		c.end(call, callDone, badReply(err))
+		c.mu.Unlock()
+		return
+	}
+	opened := c.confirmed(h)
+	c.takeReply(call, h, payload)
+	c.dropCredit(call)
+	c.end(call, callDone, nil)
+	c.mu.Unlock()
+	if opened {
+		c.event(obs.Event{Kind: obs.Negotiated, Arg: int64(h.Version)})
+	}
+	c.event(obs.Event{Kind: obs.ReplyRecv, XID: h.XID, Bytes: len(payload), Arg: int64(formOf(h))})
+}
+
+// confirmed takes the version and the grant of a valid reply (RFC 8166 §3.3.3; v2 draft §7).
+// Called with mu held.
+func (c *Conn) confirmed(h *wire.Header) (opened bool) {
+	if c.neg.State == NegProbing {
+		var act NegAction
+		c.neg, act = c.neg.Step(NegEvent{Kind: NegReply, Version: h.Version})
+		if opened = act == NegOpen; opened {
+			c.cfg.Versions.settled(c.cfg.Peer, h.Version, c.neg.Max)
+		}
+	}
+	if c.credits.grant(h.Credit) {
+		c.counters.ZeroCredit++
+	}
+	c.grantWaiting()
+	return opened
+}
+
+// takeReply keeps the reply's inline bytes and finds the rest. Called with mu held.
+func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) {
+	call.inline = append(call.inline[:0], payload...)
+	call.into = call.into[:0]
+	for _, d := range call.Into {
+		call.into = append(call.into, d.Buf)
+	}
+	var reply []byte
+	if call.reply != nil {
+		reply = call.reply.b
+	}
+	call.Stream, call.Moved = chunk.JoinReply(call.Moved[:0], &h.Lists, call.results, reply, call.inline, call.into)
+	c.countSent(h, len(payload), &c.counters.RepliesRecv)
+	for _, w := range h.Writes {
+		c.counters.WriteBytes += w.Len()
+	}
+	c.counters.WriteBytes += h.Reply.Len()
+}
+
+// errorReply takes an RDMA_ERROR for call. Called with mu held.
+func (c *Conn) errorReply(call *Call, h *wire.Header) {
+	c.counters.ErrorsRecv++
+	err := &TransportError{XID: h.XID, Version: h.Version, Body: h.Err}
+	if h.Err.Code == wire.ErrVers && c.neg.State == NegProbing {
+		var act NegAction
+		c.neg, act = c.neg.Step(NegEvent{Kind: NegErrVers, Low: h.Err.Low, High: h.Err.High})
+		if act == NegProbe {
+			c.end(call, callAgain, nil) // on the same connection, with the same XID (D-5)
+			return
+		}
+		c.dropCredit(call)
+		c.end(call, callDone, err)
+		c.grantWaiting()
+		return
+	}
+	if c.credits.grant(h.Credit) {
+		c.counters.ZeroCredit++
+	}
+	c.dropCredit(call)
+	c.end(call, callDone, err)
+	c.grantWaiting()
+}

@@ -1,0 +1,634 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/rpcrdma/rpcrdma/core/chunk"
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+// Dest is where a bulk result is to be placed.
+type Dest struct {
+	Buf []byte
+	Mem *Memory // that Buf lies in; nil: Buf is registered for the call
+}
+
+// Call is one RPC at its requester. Take one with NewCall, fill it, run it with
+// Conn.Do, read the reply, then Free it. It may be run again, with the same XID, on another
+// connection once Do has returned a *LostError.
+type Call struct {
+	XID uint32
+	// Msg is the RPC call message, its XID in the first word. Its bulk items must not change
+	// until Do returns.
+	Msg xdr.Writer
+	// Move tells that the binding allows moving the bulk arguments, MoveResults the bulk results.
+	Move, MoveResults bool
+	// Into are the destinations of the bulk results, in order. Do returns only when nothing
+	// can write to them any more.
+	Into []Dest
+	// MaxReply is the bytes of the largest reply message without its bulk results;
+	// MaxWhole with them, as far as Into does not bound them.
+	MaxReply, MaxWhole int
+
+	// Stream and Moved are the reply, as xdr.Reader.Reset takes them; valid until Free.
+	Stream []byte
+	Moved  []xdr.Moved
+
+	ep      *Endpoint // whose memory it uses, until Free
+	index   uint32    // in Conn.calls
+	wake    chan struct{}
+	settled atomic.Bool // Do has something to look at: set with Conn.mu held
+	stop    func() bool // settled, bound once
+	gaveUp  atomic.Bool // its context ended: a leader leaves
+
+	// Guarded by Conn.mu from the first step of Do on.
+	state      callState
+	outcome    callState // what follows the fence
+	err        error     // with callDone
+	credit     bool      // holds one
+	lent       *Call     // a probe: whose credit it is
+	orphan     bool
+	prev, next *Call
+	listed     bool
+	tick       uint32 // when it was sent
+	fencing    int    // Invalidates posted and not completed
+	detaching  bool   // cancel works on the windows
+	bounded    bool   // has a deadline of its own
+
+	// Do's, until the call is an orphan.
+	plan    chunk.CallPlan
+	head    wire.Header
+	segs    []wire.Segment // backs head's chunks
+	lens    []int
+	writes  []int
+	windows []window
+	regs    []verbs.Region // registered for this call
+	pulled  *Memory        // Position-Zero Read chunk
+	reply   *Memory        // Reply chunk
+	inline  []byte         // the reply's inline bytes
+	results [][]byte       // memory of the Write chunks
+	spares  []*Memory      // stand under the windows of an orphan
+	into    [][]byte
+}
+
+// callState is where a call stands.
+//
+//	callIdle -> callWaiting -> callReady -> callSent -> callFencing -> callDone
+//	             (credit)          ^                        |
+//	                               +------- callAgain <-----+  (ERR_VERS)
+type callState uint8
+
+const (
+	callIdle    callState = iota
+	callWaiting           // for a credit
+	callReady             // has a credit
+	callSent              // its reply is awaited
+	callFencing           // the reply is here, windows are being invalidated
+	callAgain             // ERR_VERS: to be sent once more in another version
+	callDone
+)
+
+var callPool = sync.Pool{New: func() any {
+	c := &Call{wake: make(chan struct{}, 1)}
+	c.stop = func() bool { return c.settled.Load() || c.gaveUp.Load() }
+	return c
+}}
+
+// NewCall takes an empty call.
+func NewCall() *Call { return callPool.Get().(*Call) }
+
+// Free gives the call back. Not after Do returned a context's error or ErrTimeout: then the
+// connection keeps it until its reply comes (Orphaned tells).
+func (call *Call) Free() {
+	call.dropMemory()
+	clear(call.Into)
+	clear(call.Moved)
+	clear(call.results)
+	clear(call.into)
+	call.Msg.Reset()
+	call.Into, call.Moved = call.Into[:0], call.Moved[:0]
+	call.results, call.into = call.results[:0], call.into[:0]
+	call.XID, call.Move, call.MoveResults, call.MaxReply, call.MaxWhole, call.Stream = 0, false, false, 0, 0, nil
+	call.state, call.err = callIdle, nil
+	call.settled.Store(false)
+	call.gaveUp.Store(false)
+	select {
+	case <-call.wake:
+	default:
+	}
+	if ep := call.ep; ep != nil {
+		call.ep = nil
+		ep.gate.leave()
+	}
+	if cap(call.inline) <= 64<<10 {
+		callPool.Put(call)
+	}
+}
+
+// wakeUp makes Do look. Called with Conn.mu held.
+func (call *Call) wakeUp() {
+	select {
+	case call.wake <- struct{}{}:
+	default:
+	}
+}
+
+// OrphanError is what Do returns for a call that was cancelled after it had been sent: the Call
+// object now belongs to the connection and must not be touched again.
+type OrphanError struct{ Err error }
+
+func (e *OrphanError) Error() string { return e.Err.Error() }
+func (e *OrphanError) Unwrap() error { return e.Err }
+
+// Do sends call and waits for its reply. Errors: the context's, ErrTimeout, *LostError,
+// *TransportError, ErrVersion, ErrBadReply, *chunk.PlanError or of registering memory. In each case
+// no peer can reach the caller's memory any more.
+func (c *Conn) Do(ctx context.Context, call *Call) error {
+	if call.ep == nil {
+		if !c.ep.gate.enter() {
+			return &LostError{Err: errEndpointClosed}
+		}
+		call.ep = c.ep
+	}
+	_, call.bounded = ctx.Deadline()
+	if err := c.settlePause(ctx); err != nil {
+		return err
+	}
+	if err := c.acquire(ctx, call); err != nil {
+		return err
+	}
+	return c.run(ctx, call)
+}
+
+// run sends a call that has a credit, again where another version is wanted.
+func (c *Conn) run(ctx context.Context, call *Call) error {
+	for {
+		if err := c.transmit(ctx, call); err != nil {
+			c.mu.Lock()
+			call.state = callIdle
+			c.dropCredit(call)
+			c.mu.Unlock()
+			return err
+		}
+		if err := c.await(ctx, call); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		state, err := call.state, call.err
+		if state == callAgain {
+			call.state = callReady
+			call.settled.Store(false)
+		}
+		c.mu.Unlock()
+		if state == callDone {
+			return err
+		}
+		call.dropMemory()
+	}
+}
+
+// settlePause keeps the first Post back where the provider asks for it (D-39).
+func (c *Conn) settlePause(ctx context.Context) error {
+	if c.settle.IsZero() {
+		return nil
+	}
+	d := time.Until(c.settle)
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.gone:
+	}
+	return nil
+}
+
+// acquire waits for a credit (RFC 8166 §3.3.1), first come, first served.
+func (c *Conn) acquire(ctx context.Context, call *Call) error {
+	c.mu.Lock()
+	switch {
+	case c.down:
+		err := c.lostErr()
+		c.mu.Unlock()
+		return err
+	case c.neg.State == NegFailed:
+		c.mu.Unlock()
+		return ErrVersion
+	case c.credits.free() && c.waiting.empty():
+		c.giveCredit(call)
+		c.mu.Unlock()
+		return nil
+	}
+	call.state = callWaiting
+	c.waiting.push(call)
+	c.counters.CreditWaits++
+	c.mu.Unlock()
+	c.event(obs.Event{Kind: obs.CreditWait, XID: call.XID})
+
+	select {
+	case <-call.wake:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case call.state == callReady: // a credit, be it too late
+		if ctx.Err() == nil {
+			return nil
+		}
+		c.dropCredit(call)
+		return context.Cause(ctx)
+	case c.down:
+		c.waiting.remove(call)
+		return c.lostErr()
+	case c.neg.State == NegFailed:
+		c.waiting.remove(call)
+		return ErrVersion
+	}
+	c.waiting.remove(call)
+	return context.Cause(ctx)
+}
+
+// giveCredit and dropCredit move a credit to call and back. Called with mu held.
+func (c *Conn) giveCredit(call *Call) {
+	c.credits.take()
+	call.credit, call.state = true, callReady
+}
+
+func (c *Conn) dropCredit(call *Call) {
+	if !call.credit {
+		return
+	}
+	call.credit = false
+	if to := call.lent; to != nil { // a probe's goes back to its lender
+		call.lent, to.credit = nil, true
+		return
+	}
+	c.credits.put()
+	c.grantWaiting()
+}
+
+// grantWaiting hands out what is free. Called with mu held.
+func (c *Conn) grantWaiting() {
+	failed := c.neg.State == NegFailed
+	for failed || c.credits.free() {
+		call := c.waiting.pop()
+		if call == nil {
+			return
+		}
+		if !failed {
+			c.giveCredit(call)
+		}
+		call.wakeUp()
+	}
+}
+
+// transmit plans, exposes and posts a call that has a credit.
+func (c *Conn) transmit(ctx context.Context, call *Call) error {
+	c.mu.Lock()
+	neg := c.neg
+	c.mu.Unlock()
+	if neg.State == NegFailed {
+		return ErrVersion
+	}
+	offer, err := c.planCall(call, neg.Version, neg.State == NegSettled)
+	if err == nil && neg.State != NegSettled && call.plan.NoMsg {
+		// The first message is at most 1024 octets and a call of the client's (D-3).
+		if err := c.probe(ctx, call); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		neg = c.neg
+		c.mu.Unlock()
+		offer, err = c.planCall(call, neg.Version, true)
+	}
+	if err != nil {
+		return err
+	}
+	if err = c.exposeCall(call, neg.Version, offer); err == nil {
+		err = c.sendCall(call)
+	}
+	if err != nil {
+		c.abandon(call)
+	}
+	return err
+}
+
+func (c *Conn) planCall(call *Call, version uint32, settled bool) (chunk.Offer, error) {
+	send, recv := c.limits(version)
+	if !settled {
+		send = min(send, ProbeSize)
+	}
+	l := chunk.Limits{
+		Version: version, Send: send, MoveAbove: c.cfg.MoveAbove,
+		MaxReads: -1, MaxWrites: -1, SegLen: c.cfg.SegLen, LongMore: c.cfg.LongMore,
+	}
+	if version == wire.Version1 {
+		l.MaxReads = c.cfg.ReadChunks
+	}
+	spec := chunk.ReplySpec{Max: call.MaxReply, MaxWhole: call.MaxWhole}
+	call.writes = call.writes[:0]
+	whole := spec.Max
+	for _, d := range call.Into {
+		call.writes = append(call.writes, len(d.Buf))
+		whole += len(d.Buf) + -len(d.Buf)&3
+	}
+	spec.MaxWhole = max(spec.MaxWhole, whole)
+	if call.MoveResults && spec.MaxWhole+headerReserve > recv {
+		spec.Writes = call.writes // else the results fit inline, and registering would cost more
+	}
+	return call.plan.Plan(&call.Msg, call.Move, l, spec, recv)
+}
+
+// headerReserve is the bytes of a reply's header without chunks, in either version.
+const headerReserve = 36
+
+// probe runs a NULL call of call's program, to learn the version with. It uses call's
+// credit, and keeps it when the context ends first.
+func (c *Conn) probe(ctx context.Context, call *Call) error {
+	b := call.Msg.Bytes()
+	if len(b) < 24 {
+		return fmt.Errorf("engine: not an RPC call message: %d bytes", len(b))
+	}
+	p := NewCall()
+	p.XID, p.state = c.cfg.NextXID(), callReady
+	h := rpcmsg.CallHeader{
+		XID:     p.XID,
+		Program: binary.BigEndian.Uint32(b[12:]), Version: binary.BigEndian.Uint32(b[16:]),
+	}
+	h.Append(&p.Msg)
+	p.credit, call.credit = true, false
+	p.lent = call
+	err := c.run(ctx, p)
+	var orphan *OrphanError
+	if errors.As(err, &orphan) {
+		return orphan.Err
+	}
+	p.Free()
+	return err
+}
+
+// exposeCall builds the header of call.plan: memory, windows and chunk lists.
+func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
+	h := &call.head
+	h.Reset()
+	h.XID, h.Version, h.Credit = call.XID, version, uint32(c.cfg.Credits)
+	p := &call.plan
+	if p.NoMsg {
+		h.Proc = wire.NoMsg
+	}
+	if len(p.Moved) == 0 && !p.NoMsg && len(offer.Writes) == 0 && offer.Reply == 0 {
+		return nil
+	}
+	l := chunk.Limits{Version: version, SegLen: c.cfg.SegLen}
+	bulk := call.Msg.Bulk()
+
+	// Windows are pointed at while they are in force: count before the first.
+	segments := 0
+	count := func(n int) {
+		call.lens = l.Segments(call.lens[:0], n)
+		segments += len(call.lens)
+	}
+	if p.NoMsg {
+		count(p.Len)
+	}
+	for _, i := range p.Moved {
+		count(len(bulk[i].Data))
+	}
+	for _, n := range offer.Writes {
+		count(n)
+	}
+	count(offer.Reply)
+	if cap(call.windows) < segments {
+		call.windows = make([]window, 0, segments)
+	}
+	call.windows = call.windows[:0]
+	if cap(call.segs) < segments {
+		call.segs = make([]wire.Segment, 0, segments)
+	}
+	call.segs = call.segs[:0]
+
+	if p.NoMsg {
+		mem, err := c.ep.GetMemory(p.Len)
+		if err != nil {
+			return err
+		}
+		call.pulled = mem
+		chunk.Gather(mem.b[:0], &call.Msg, p.Parts)
+		segs, err := c.expose(call, l, mem.b, mem, verbs.RemoteRead, false)
+		if err != nil {
+			return err
+		}
+		for _, s := range segs {
+			h.Reads = append(h.Reads, wire.ReadSegment{Segment: s})
+		}
+		c.count(func(n *obs.Counters) { n.ReadChunks++ })
+	}
+	for _, i := range p.Moved {
+		mem, _ := bulk[i].Mem.(*Memory)
+		segs, err := c.expose(call, l, bulk[i].Data, mem, verbs.RemoteRead, true)
+		if err != nil {
+			return err
+		}
+		for _, s := range segs {
+			h.Reads = append(h.Reads, wire.ReadSegment{Position: uint32(bulk[i].Position), Segment: s})
+		}
+		c.count(func(n *obs.Counters) { n.ReadChunks++ })
+	}
+	for i := range offer.Writes {
+		d := call.Into[i]
+		segs, err := c.expose(call, l, d.Buf, d.Mem, verbs.RemoteWrite, true)
+		if err != nil {
+			return err
+		}
+		h.Writes = append(h.Writes, segs)
+		call.results = append(call.results, d.Buf)
+		c.count(func(n *obs.Counters) { n.WriteChunks++ })
+	}
+	if offer.Reply > 0 {
+		mem, err := c.ep.GetMemory(offer.Reply)
+		if err != nil {
+			return err
+		}
+		call.reply = mem
+		segs, err := c.expose(call, l, mem.b, mem, verbs.RemoteWrite, false)
+		if err != nil {
+			return err
+		}
+		h.Reply, h.HasReply = segs, true
+		c.count(func(n *obs.Counters) { n.ReplyChunks++ })
+	}
+	if version >= wire.Version2 && c.caps.RemoteInvalidate && len(call.windows) > 0 {
+		h.InvHandle = call.windows[0].w.Key // v2 draft §6.2.3
+	}
+	return nil
+}
+
+func (c *Conn) count(f func(*obs.Counters)) {
+	c.mu.Lock()
+	f(&c.counters)
+	c.mu.Unlock()
+}
+
+// expose makes windows over b, one for each segment.
+func (c *Conn) expose(call *Call, l chunk.Limits, b []byte, mem *Memory, a verbs.Access, users bool) (wire.Chunk, error) {
+	reg, off, temporary, err := c.ep.locate(b, mem)
+	if err != nil {
+		return nil, fmt.Errorf("register %d bytes: %w", len(b), err)
+	}
+	if temporary {
+		call.regs = append(call.regs, reg)
+	}
+	first := len(call.segs)
+	call.lens = l.Segments(call.lens[:0], len(b))
+	for _, n := range call.lens {
+		call.windows = append(call.windows, window{users: users})
+		w := &call.windows[len(call.windows)-1]
+		if err := c.vc.Expose(&w.w, reg, off, n, a); err != nil {
+			call.windows = call.windows[:len(call.windows)-1]
+			return nil, c.exposeError(n, err)
+		}
+		w.state = windowLive
+		call.segs = append(call.segs, wire.Segment{Handle: w.w.Key, Length: uint32(n), Offset: w.w.Addr})
+		off += n
+	}
+	return call.segs[first:len(call.segs):len(call.segs)], nil
+}
+
+// exposeError is a *LostError when the connection has ended.
+func (c *Conn) exposeError(n int, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return c.lostErr()
+	}
+	if errIsClosed(err) {
+		return &LostError{Err: err}
+	}
+	return fmt.Errorf("expose %d bytes: %w", n, err)
+}
+
+// locate finds the region that b lies in, or registers b for now.
+func (e *Endpoint) locate(b []byte, mem *Memory) (reg verbs.Region, off int, temporary bool, err error) {
+	if mem != nil {
+		reg, err = mem.region(e)
+		if err != nil {
+			return nil, 0, false, err
+		}
+		off = int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(reg.Bytes()))))
+		if off < 0 || off+len(b) > len(reg.Bytes()) {
+			return nil, 0, false, fmt.Errorf("engine: %d bytes do not lie in their Memory", len(b))
+		}
+		return reg, off, false, nil
+	}
+	reg, err = e.dom.Register(b)
+	return reg, 0, true, err
+}
+
+// sendCall posts the call.
+func (c *Conn) sendCall(call *Call) error {
+	sb, err := c.takeSend()
+	if err != nil {
+		return err
+	}
+	p, h := &call.plan, &call.head
+	size := p.Header
+	if !p.NoMsg {
+		size += p.Len
+	}
+	b := h.Append(sb.bytes(size))
+	if !p.NoMsg {
+		b = chunk.Gather(b, &call.Msg, p.Parts)
+	}
+	if len(b) != size {
+		panic(fmt.Sprintf("engine: call of %d bytes planned as %d", len(b), size))
+	}
+
+	c.mu.Lock()
+	if c.down {
+		err := c.lostErr()
+		c.sends.put(sb)
+		c.mu.Unlock()
+		return err
+	}
+	if other := c.pending[call.XID]; other != nil {
+		c.sends.put(sb)
+		c.mu.Unlock()
+		return fmt.Errorf("engine: XID %#08x is in use on this connection", call.XID)
+	}
+	call.state = callSent
+	call.settled.Store(false)
+	call.tick = c.tick
+	call.index = c.calls.add(call)
+	c.pending[call.XID] = call
+	c.live.push(call)
+	c.startTicker()
+	c.works = append(c.works[:0], sb.work(size))
+	c.post(c.works)
+	c.countSent(h, p.Len, &c.counters.CallsSent)
+	c.mu.Unlock()
+	c.event(obs.Event{Kind: obs.CallSent, XID: call.XID, Bytes: size, Segs: len(call.windows), Arg: int64(formOf(h))})
+	c.flush()
+	return nil
+}
+
+// abandon takes back the windows of a call that was not sent.
+func (c *Conn) abandon(call *Call) {
+	c.mu.Lock()
+	call.index = c.calls.add(call)
+	call.outcome = callIdle
+	c.fence(call)
+	c.mu.Unlock()
+	c.flush()
+	for !call.settled.Load() {
+		<-call.wake
+	}
+	call.settled.Store(false)
+	call.dropMemory()
+}
+
+func formOf(h *wire.Header) obs.Form {
+	chunks := len(h.Reads) + len(h.Writes)
+	switch {
+	case h.Proc == wire.NoMsg && chunks > 1:
+		return obs.FormLongMore
+	case h.Proc == wire.NoMsg:
+		return obs.FormLong
+	case chunks > 0 || h.Reply.Len() > 0:
+		return obs.FormChunked
+	}
+	return obs.FormInline
+}
+
+// countSent counts an RPC message by its form. Called with mu held.
+func (c *Conn) countSent(h *wire.Header, inline int, what *uint64) {
+	*what++
+	switch formOf(h) {
+	case obs.FormInline:
+		c.counters.Inline++
+	case obs.FormChunked:
+		c.counters.Chunked++
+	case obs.FormLong:
+		c.counters.Long++
+	case obs.FormLongMore:
+		c.counters.LongMore++
+	}
+	if h.Proc == wire.Msg {
+		c.counters.InlineBytes += uint64(inline)
+	}
+}

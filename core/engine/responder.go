@@ -1,0 +1,555 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/rpcrdma/rpcrdma/core/chunk"
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+// Request is one call at its responder, from Config.Serve until Reply or Drop.
+type Request struct {
+	// Header is the call's transport header. Stream and Moved are the RPC message, as
+	// xdr.Reader.Reset takes them: views into registered memory.
+	Header wire.Header
+	Stream []byte
+	Moved  []xdr.Moved
+	// Results is where the reply message is written.
+	Results xdr.Writer
+	// User is the server's own, kept when the Request is used again.
+	User any
+	// Finished is called once when the request is over: its reply has left and nothing needs the
+	// results' memory, or it was dropped. Set by the server; kept.
+	Finished func(*Request)
+
+	conn   *Conn
+	index  uint32 // in Conn.requests
+	buf    buffer // the receive that holds header and inline bytes
+	inline []byte
+	chunks []chunk.ReadChunk
+	data   [][]byte
+	pulled []*Memory
+	left   int // RDMA Reads not completed; guarded by Conn.mu
+	broken bool
+
+	plan   chunk.ReplyPlan
+	head   wire.Header // of the reply
+	works  []verbs.Work
+	segs   []verbs.Seg
+	regs   []verbs.Region
+	stream *Memory // of a reply that goes to the Reply chunk
+}
+
+// readOp is an RDMA Read that waits for depth.
+type readOp struct {
+	req    *Request
+	mem    *Memory
+	off, n int
+	seg    wire.Segment
+}
+
+var requestPool = sync.Pool{New: func() any { return new(Request) }}
+
+// call takes a call; it takes buf.
+func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
+	c := in.c
+	if c.cfg.Serve == nil || !c.ep.gate.enter() {
+		in.drop(h.XID)
+		buf.put()
+		return
+	}
+	body, why := c.admit(h, payload)
+	if why != nil {
+		buf.put()
+		c.ep.gate.leave()
+		if why == errSilent {
+			in.drop(h.XID)
+			return
+		}
+		c.sendError(h.XID, h.Version, body)
+		return
+	}
+	r := requestPool.Get().(*Request)
+	r.conn, r.buf, r.inline = c, buf, payload
+	r.Header, in.hdr = in.hdr, r.Header // the call keeps the header, its old memory serves the next
+
+	c.mu.Lock()
+	r.index = c.requests.add(r)
+	c.serving++
+	c.counters.CallsRecv++
+	overrun := c.serving > c.cfg.Credits+controlReceives
+	c.mu.Unlock()
+	if overrun {
+		c.vc.Abort(fmt.Errorf("%w: %d calls in flight, %d granted", ErrCreditOverrun, c.serving, c.cfg.Credits))
+		r.finish()
+		return
+	}
+	c.event(obs.Event{Kind: obs.CallRecv, XID: r.Header.XID, Bytes: len(payload), Segs: len(r.Header.Reads), Arg: int64(formOf(&r.Header))})
+	if len(r.Header.Reads) > 0 {
+		c.pull(r)
+		return
+	}
+	r.deliver()
+}
+
+// errSilent: nothing is answered.
+var errSilent = errors.New("dropped")
+
+// admit tells whether a call is allowed now; else what to answer. why is nil, errSilent, or the
+// reason for body.
+func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why error) {
+	c.mu.Lock()
+	latched := c.latched
+	c.mu.Unlock()
+	switch {
+	case latched != 0 && h.Version != latched: // D-4
+		return wire.ErrorBody{Code: wire.ErrVers, Low: latched, High: latched}, ErrVersion
+	case h.Version < c.cfg.MinVersion || h.Version > c.cfg.MaxVersion:
+		return wire.ErrorBody{Code: wire.ErrVers, Low: c.cfg.MinVersion, High: c.cfg.MaxVersion}, ErrVersion
+	}
+	switch h.Proc {
+	case wire.Msg, wire.NoMsg:
+	case wire.Optional:
+		return c.refusal(h, wire.UnknownOption)
+	default: // property operations without an extension, MSGP and DONE (D-2, D-40)
+		if h.Version >= wire.Version2 && h.Proc >= wire.ConnProp {
+			return c.refusal(h, wire.BadProc)
+		}
+		return c.refusal(h, wire.Obsolete)
+	}
+	if h.Proc == wire.Msg && len(payload) == 0 {
+		return c.refusal(h, wire.NoPayload)
+	}
+	maxReads := c.cfg.MaxChunks
+	if c.caps.MaxReads == 0 {
+		maxReads = 0
+	}
+	err := chunk.CheckCall(h, len(payload), chunk.RecvLimits{
+		MaxReads: maxReads, MaxWrites: c.cfg.MaxChunks, MaxSegs: c.cfg.MaxSegs, MaxBytes: uint64(c.cfg.MaxCall),
+	})
+	var list *chunk.ListError
+	if errors.As(err, &list) {
+		return list.Body, err
+	}
+	// What disagrees with the payload is found again when it is decoded: GARBAGE_ARGS (D-37).
+	if latched == 0 {
+		c.mu.Lock()
+		c.latched = h.Version
+		c.mu.Unlock()
+		c.event(obs.Event{Kind: obs.Negotiated, Arg: int64(h.Version)})
+	}
+	return wire.ErrorBody{}, nil
+}
+
+func (c *Conn) refusal(h *wire.Header, why wire.Reason) (wire.ErrorBody, error) {
+	he := h.Refuse(why)
+	low, high := c.versionRange()
+	body, ok := he.Answer(wire.Call, low, high)
+	if !ok {
+		return body, errSilent
+	}
+	return body, he
+}
+
+// pull reads the Read chunks of r (RFC 8166 §3.4.5). Within Complete, without mu.
+func (c *Conn) pull(r *Request) {
+	r.chunks = chunk.ReadChunks(r.chunks[:0], r.Header.Reads)
+	for _, ch := range r.chunks {
+		mem, err := c.ep.GetMemory(ch.Len)
+		if err != nil {
+			code := wire.ErrSystem
+			if r.Header.Version == wire.Version1 {
+				code = wire.ErrChunk
+			}
+			c.sendError(r.Header.XID, r.Header.Version, wire.ErrorBody{Code: code})
+			r.finish()
+			return
+		}
+		r.pulled = append(r.pulled, mem)
+		r.data = append(r.data, mem.b)
+	}
+	c.mu.Lock()
+	if c.down {
+		c.mu.Unlock()
+		r.finish()
+		return
+	}
+	for i, ch := range r.chunks {
+		off := 0
+		for _, s := range r.Header.Reads[ch.First : ch.First+ch.N] {
+			n := int(s.Length)
+			if n > 0 {
+				c.readq = append(c.readq, readOp{r, r.pulled[i], off, n, s.Segment})
+				r.left++
+			}
+			off += n
+		}
+		c.counters.ReadBytes += uint64(ch.Len)
+	}
+	ready := r.left == 0
+	c.postReads()
+	c.mu.Unlock()
+	if ready {
+		r.deliver()
+	}
+}
+
+// postReads posts what the depth allows: Reads beyond it would stall the replies behind
+// them. Called with mu held.
+func (c *Conn) postReads() {
+	depth := max(c.caps.MaxReads, 1)
+	for len(c.readq) > 0 && c.reading < depth {
+		op := c.readq[0]
+		c.readq[0] = readOp{}
+		c.readq = c.readq[1:]
+		c.reading++
+		op.req.segs = append(op.req.segs[:0], verbs.Seg{R: op.mem.reg, Off: op.off, N: op.n})
+		c.works = append(c.works[:0], verbs.Work{
+			ID: workID(workRead, op.req.index), Op: verbs.OpRead, Segs: op.req.segs,
+			Key: op.seg.Handle, Remote: op.seg.Offset,
+		})
+		c.post(c.works)
+	}
+	if len(c.readq) == 0 {
+		c.readq = c.readq[:0:0]
+	}
+}
+
+// readDone takes the completion of one RDMA Read.
+func (c *Conn) readDone(r *Request, s verbs.Status) {
+	c.mu.Lock()
+	c.reading--
+	r.left--
+	if s != verbs.OK {
+		r.broken = true // the connection is ending (RFC 8166 §4.5.3)
+	}
+	ready := r.left == 0
+	c.postReads()
+	c.mu.Unlock()
+	switch {
+	case !ready:
+	case r.broken:
+		r.finish()
+	default:
+		c.event(obs.Event{Kind: obs.ReadDone, XID: r.Header.XID, Bytes: readLen(r.chunks), Segs: len(r.Header.Reads)})
+		r.deliver()
+	}
+}
+
+func readLen(chunks []chunk.ReadChunk) (n int) {
+	for _, ch := range chunks {
+		n += ch.Len
+	}
+	return n
+}
+
+// deliver hands a whole call to the server. Within Complete, without mu.
+func (r *Request) deliver() {
+	c, h := r.conn, &r.Header
+	r.Stream, r.Moved = chunk.JoinCall(r.Moved[:0], h, r.chunks, r.data, r.inline)
+	xid, isReply, ok := rpcmsg.PeekType(r.Stream)
+	var why wire.Reason
+	switch {
+	case !ok:
+		why = wire.NoPayload
+	case isReply: // D-27
+		why = wire.DirMismatch
+	case xid != h.XID: // RFC 8166 §4.5.2
+		why = wire.XIDMismatch
+	default:
+		c.cfg.Serve(r)
+		return
+	}
+	body, err := c.refusal(h, why)
+	if err == errSilent {
+		c.in.drop(h.XID)
+	} else {
+		c.sendError(h.XID, h.Version, body)
+	}
+	r.finish()
+}
+
+// Memory takes n bytes of the endpoint's registered memory.
+func (c *Conn) Memory(n int) (*Memory, error) { return c.ep.GetMemory(n) }
+
+// Conn is the connection that the call came on.
+func (r *Request) Conn() *Conn { return r.conn }
+
+// Drop ends the request without a reply.
+func (r *Request) Drop() { r.finish() }
+
+// Reply sends what is in Results, results placed first (RFC 8166 §3.5); the request must not be touched
+// again. move tells that the binding allows moving bulk results. flush is false within Config.Serve,
+// where the batch is flushed as a whole. The error is for logs: the request is over in each
+// case, and the requester has been told where it can be.
+func (r *Request) Reply(move, flush bool) error {
+	c := r.conn
+	r.buf.putFor(r) // the receive is posted again before the reply that grants it leaves (RFC 8166 §3.3.1)
+	err := c.planReply(r, move)
+	var short *chunk.ResourceError
+	switch {
+	case errors.As(err, &short):
+		c.sendError(r.Header.XID, r.Header.Version, short.Body(r.Header.Version))
+	case err != nil:
+		code := wire.ErrSystem
+		if r.Header.Version == wire.Version1 {
+			code = wire.ErrChunk
+		}
+		c.sendError(r.Header.XID, r.Header.Version, wire.ErrorBody{Code: code})
+	default:
+		err = c.sendReply(r)
+	}
+	if err != nil {
+		r.finish()
+	}
+	if flush {
+		c.flush()
+	}
+	return err
+}
+
+// putFor gives the receive back; the arguments, which may lie in it, are over.
+func (b *buffer) putFor(r *Request) {
+	r.Stream, r.inline = nil, nil
+	b.put()
+}
+
+func (c *Conn) planReply(r *Request, move bool) error {
+	h := &r.Header
+	send, _ := c.limits(h.Version)
+	l := chunk.Limits{Version: h.Version, Send: send, MaxReads: -1, MaxWrites: -1}
+	if err := r.plan.Plan(&r.Results, move, l, &h.Lists); err != nil {
+		return err
+	}
+	r.works, r.segs = r.works[:0], r.segs[:0]
+	if cap(r.segs) < len(r.plan.Writes) { // Works point into it
+		r.segs = make([]verbs.Seg, 0, len(r.plan.Writes))
+	}
+	bulk := r.Results.Bulk()
+	last, reg, off := -2, verbs.Region(nil), 0
+	for _, w := range r.plan.Writes {
+		if w.Bulk != last {
+			last = w.Bulk
+			var err error
+			if reg, off, err = c.source(r, bulk, w.Bulk); err != nil {
+				return err
+			}
+		}
+		to := h.Reply
+		if w.Chunk >= 0 {
+			to = h.Writes[w.Chunk]
+		}
+		r.segs = append(r.segs, verbs.Seg{R: reg, Off: off + w.Off, N: w.N})
+		r.works = append(r.works, verbs.Work{
+			Op: verbs.OpWrite, Segs: r.segs[len(r.segs)-1:],
+			Key: to[w.Seg].Handle, Remote: to[w.Seg].Offset,
+		})
+	}
+	return nil
+}
+
+// source is the registered memory of bulk item i, or of the whole stream (-1).
+func (c *Conn) source(r *Request, bulk []xdr.Bulk, i int) (verbs.Region, int, error) {
+	if i < 0 {
+		mem, err := c.ep.GetMemory(r.plan.Len)
+		if err != nil {
+			return nil, 0, err
+		}
+		r.stream = mem
+		chunk.Gather(mem.b[:0], &r.Results, r.plan.Parts)
+		return mem.reg, 0, nil
+	}
+	mem, _ := bulk[i].Mem.(*Memory)
+	reg, off, temporary, err := c.ep.locate(bulk[i].Data, mem)
+	if temporary && err == nil {
+		r.regs = append(r.regs, reg)
+	}
+	return reg, off, err
+}
+
+// sendReply posts the Writes and the Send that tells of them.
+func (c *Conn) sendReply(r *Request) error {
+	sb, err := c.takeSend()
+	if err != nil {
+		return err
+	}
+	inv := c.invalidate(&r.Header)
+	r.head = wire.Header{
+		XID: r.Header.XID, Version: r.Header.Version, Credit: uint32(c.cfg.Credits),
+		Direction: wire.Reply, Lists: r.plan.Returned,
+	}
+	h := &r.head
+	if r.plan.NoMsg {
+		h.Proc = wire.NoMsg
+	}
+	size := r.plan.Header
+	if !r.plan.NoMsg {
+		size += r.plan.Len
+	}
+	b := h.Append(sb.bytes(size))
+	if !r.plan.NoMsg {
+		b = chunk.Gather(b, &r.Results, r.plan.Parts)
+	}
+	if len(b) != size {
+		panic(fmt.Sprintf("engine: reply of %d bytes planned as %d", len(b), size))
+	}
+	w := sb.work(size)
+	if inv != 0 {
+		w.Op, w.Key = verbs.OpSendInvalidate, inv
+	}
+	r.works = append(r.works, w)
+	var written uint64
+	for _, op := range r.plan.Writes {
+		written += uint64(op.N)
+	}
+	xid, inline, form := h.XID, len(b)-r.plan.Header, formOf(h)
+
+	c.mu.Lock()
+	if c.down {
+		err := c.lostErr()
+		c.sends.put(sb)
+		c.mu.Unlock()
+		return err
+	}
+	sb.req = r
+	c.post(r.works)
+	c.countSent(h, inline, &c.counters.RepliesSent)
+	c.counters.WriteBytes += written
+	c.mu.Unlock()
+	c.event(obs.Event{Kind: obs.ReplySent, XID: xid, Bytes: size, Arg: int64(form)})
+	return nil
+}
+
+// invalidate is the key to end with the reply, or 0 (D-25): in version 2 the one the call
+// names, if it is in its lists (v2 draft §6.2.3); in version 1 when both sides can and the call has
+// exactly one (RFC 8797 §3.1).
+func (c *Conn) invalidate(h *wire.Header) uint32 {
+	if !c.caps.SendInvalidate {
+		return 0
+	}
+	if h.Version >= wire.Version2 {
+		if h.InvHandle == 0 {
+			return 0
+		}
+		if _, found := handles(&h.Lists, h.InvHandle); found {
+			return h.InvHandle
+		}
+		c.mu.Lock()
+		c.counters.BadInvalidate++
+		c.mu.Unlock()
+		return 0
+	}
+	if !c.peer.RemoteInvalidate || !c.local.RemoteInvalidate {
+		return 0
+	}
+	only, _ := handles(&h.Lists, 0)
+	return only
+}
+
+// handles is the one handle that all segments of l carry, or 0, and whether want is among them.
+func handles(l *wire.Lists, want uint32) (only uint32, found bool) {
+	several := false
+	see := func(h uint32) {
+		several = several || only != 0 && only != h
+		only = h
+		found = found || h == want
+	}
+	for _, s := range l.Reads {
+		see(s.Handle)
+	}
+	for _, w := range l.Writes {
+		for _, s := range w {
+			see(s.Handle)
+		}
+	}
+	for _, s := range l.Reply {
+		see(s.Handle)
+	}
+	if several {
+		only = 0
+	}
+	return only, found
+}
+
+// finish ends the request: its reply has left, or there is none. Without mu.
+func (r *Request) finish() {
+	c := r.conn
+	r.buf.put()
+	for i, m := range r.pulled {
+		m.Free()
+		r.pulled[i] = nil
+	}
+	for i, reg := range r.regs {
+		reg.Release()
+		r.regs[i] = nil
+	}
+	if r.stream != nil {
+		r.stream.Free()
+	}
+	r.Results.DropBulk()
+	r.Results.Reset()
+	clear(r.data)
+	clear(r.Moved)
+	clear(r.works)
+	clear(r.segs)
+	r.Stream, r.inline, r.stream, r.broken = nil, nil, nil, false
+	r.pulled, r.regs, r.data, r.Moved = r.pulled[:0], r.regs[:0], r.data[:0], r.Moved[:0]
+	r.chunks, r.works, r.segs = r.chunks[:0], r.works[:0], r.segs[:0]
+	c.mu.Lock()
+	c.requests.remove(r.index)
+	c.serving--
+	after := c.takeAfter()
+	c.mu.Unlock()
+	if r.Finished != nil {
+		r.Finished(r)
+	}
+	r.conn = nil
+	requestPool.Put(r)
+	after()
+	c.ep.gate.leave()
+}
+
+// afterServing calls f once no request is being served.
+func (c *Conn) afterServing(f func()) {
+	c.mu.Lock()
+	c.after = f
+	g := c.takeAfter()
+	c.mu.Unlock()
+	g()
+}
+
+func (c *Conn) takeAfter() func() {
+	if c.serving > 0 || c.after == nil {
+		return func() {}
+	}
+	f := c.after
+	c.after = nil
+	return f
+}
+
+// sendError sends an RDMA_ERROR (RFC 8166 §4.5, v2 draft §6.2.4).
+func (c *Conn) sendError(xid, version uint32, body wire.ErrorBody) {
+	sb, err := c.takeSend()
+	if err != nil {
+		return // the connection has ended, or there is no memory to say so
+	}
+	h := wire.Header{XID: xid, Version: version, Credit: uint32(c.cfg.Credits), Proc: wire.ErrorMsg, Err: body}
+	b := h.Append(sb.bytes(h.Len()))
+	c.mu.Lock()
+	if c.down {
+		c.sends.put(sb)
+		c.mu.Unlock()
+		return
+	}
+	c.works = append(c.works[:0], sb.work(len(b)))
+	c.post(c.works)
+	c.counters.ErrorsSent++
+	c.mu.Unlock()
+	c.event(obs.Event{Kind: obs.ErrorSent, XID: xid, Arg: int64(body.Code)})
+}

@@ -1,0 +1,40 @@
+package obs
+
+import "reflect"
+
+// Counters are a connection's totals, read as a snapshot. Sums over
+// connections are made with Add.
+type Counters struct {
+	CallsSent, CallsRecv     uint64
+	RepliesSent, RepliesRecv uint64
+
+	// Messages sent and received by form, calls and replies together.
+	Inline, Chunked, Long, LongMore uint64
+
+	InlineBytes                          uint64 // RPC bytes in Sends, both directions
+	ReadBytes                            uint64 // by RDMA Read, either side
+	WriteBytes                           uint64 // by RDMA Write, either side
+	ReadChunks, WriteChunks, ReplyChunks uint64
+
+	Exposed       uint64 // windows made
+	RemoteInv     uint64 // ended by the peer's SendInvalidate
+	LocalInv      uint64 // ended by our Invalidate
+	CreditWaits   uint64 // calls that waited for a credit
+	Granted       uint64 // the last grant received (a gauge)
+	Outstanding   uint64 // calls in flight (a gauge)
+	ErrorsSent    uint64
+	ErrorsRecv    uint64
+	Dropped       uint64 // messages discarded, by any rule
+	Cancelled     uint64
+	ZeroCredit    uint64 // grants of 0 taken as 1
+	BadInvalidate uint64 // rdma_inv_handle that names no handle of its header, or a wrong key invalidated
+	PulledUp      uint64 // bytes of RPC messages copied into send buffers
+}
+
+// Add adds o to c, field by field; gauges too.
+func (c *Counters) Add(o Counters) {
+	cv, ov := reflect.ValueOf(c).Elem(), reflect.ValueOf(o)
+	for i := range cv.NumField() {
+		cv.Field(i).SetUint(cv.Field(i).Uint() + ov.Field(i).Uint())
+	}
+}

@@ -1,0 +1,27 @@
+package rpc
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+// Buffer is memory that fabrics can reach without registering it for each call.
+type Buffer = engine.Memory
+
+// NewBuffer allocates n bytes outside the Go heap. Each fabric registers it on first use and keeps
+// it registered until Free. Not Free while a call uses it.
+func NewBuffer(n int) (*Buffer, error) {
+	b, err := syscall.Mmap(-1, 0, max(n, 1), syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("buffer of %d bytes: %w", n, err)
+	}
+	return engine.NewMemory(b[:n], func() { syscall.Munmap(b) }), nil
+}
+
+// Bulk is a bulk result of a handler that lies in memory of its own: release is called exactly
+// once, when nothing needs b any more; nil: nobody wants to know.
+func Bulk(b []byte, release func()) xdr.Bulk { return xdr.Bulk{Data: b, Release: release} }

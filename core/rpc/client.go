@@ -1,0 +1,417 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/binding"
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+// Client calls one server. It is safe for many goroutines; calls beyond the server's credits
+// wait for one another.
+type Client struct {
+	target Target
+	opts   options
+	xids   func() uint32
+	next   atomic.Uint32
+	slots  []slot
+
+	mu     sync.Mutex // guards what follows
+	ep     *engine.Endpoint
+	closed bool
+	past   obs.Counters // of connections that have ended
+}
+
+// link is a connection, of either kind.
+type link interface {
+	Do(ctx context.Context, call *engine.Call) error
+	Done() <-chan struct{}
+	Close() error
+	Counters() obs.Counters
+}
+
+// slot is one of a client's connections.
+type slot struct {
+	sem  chan struct{} // held while dialling
+	link atomic.Pointer[linkBox]
+}
+
+type linkBox struct{ link }
+
+// ErrClosed: the client or server was closed.
+var ErrClosed = fmt.Errorf("rpc: closed: %w", net.ErrClosed)
+
+// versions remembers, for all clients of the process, which servers know only version 1.
+var versions engine.VersionCache
+
+// NewClient makes a client of the server at target, "iwarp://host:port", "tcp://host:port". It does
+// no I/O: the first call connects.
+func NewClient(target string, opts ...ClientOption) (*Client, error) {
+	t, err := ParseTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns)}
+	for i := range c.slots {
+		c.slots[i].sem = make(chan struct{}, 1)
+	}
+	return c, nil
+}
+
+// Target is where the client calls to.
+func (c *Client) Target() Target { return c.target }
+
+// Connect makes the client's connections now, for those who want the error early.
+func (c *Client) Connect(ctx context.Context) error {
+	for i := range c.slots {
+		if _, err := c.connect(ctx, &c.slots[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connect is the slot's connection, made anew if there is none or it has ended.
+func (c *Client) connect(ctx context.Context, s *slot) (link, error) {
+	if l := s.live(); l != nil {
+		return l, nil
+	}
+	select {
+	case s.sem <- struct{}{}:
+		defer func() { <-s.sem }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if l := s.live(); l != nil {
+		return l, nil
+	}
+	l, err := c.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s://%s: %w", c.target.Scheme, c.target.Address, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		l.Close()
+		return nil, ErrClosed
+	}
+	if old := s.link.Load(); old != nil {
+		c.past.Add(totals(old))
+	}
+	s.link.Store(&linkBox{l})
+	return l, nil
+}
+
+// totals are a connection's counters without its gauges.
+func totals(l link) obs.Counters {
+	n := l.Counters()
+	n.Granted, n.Outstanding = 0, 0
+	return n
+}
+
+func (s *slot) live() link {
+	l := s.link.Load()
+	if l == nil {
+		return nil
+	}
+	select {
+	case <-l.Done():
+		return nil
+	default:
+		return l.link
+	}
+}
+
+func (c *Client) dial(ctx context.Context) (link, error) {
+	if c.target.Scheme == "tcp" {
+		return dialTCP(ctx, c.target, c.opts.tcpMax)
+	}
+	ep, err := c.endpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg := c.opts.engine
+	cfg.NextXID, cfg.Versions, cfg.Peer = c.xids, &versions, c.target.Scheme+"://"+c.target.Address
+	conn, err := ep.Dial(ctx, c.target.Address, cfg)
+	if err != nil {
+		return nil, err // a nil *Conn must not become a link
+	}
+	return conn, nil
+}
+
+// endpoint opens the client's protection domain on first use.
+func (c *Client) endpoint(ctx context.Context) (*engine.Endpoint, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, ErrClosed
+	case c.ep != nil:
+		return c.ep, nil
+	}
+	ep, err := openEndpoint(ctx, c.target, c.opts.memory)
+	c.ep = ep
+	return ep, err
+}
+
+func openEndpoint(ctx context.Context, t Target, cfg engine.EndpointConfig) (*engine.Endpoint, error) {
+	p, ok := verbs.Lookup(t.Scheme)
+	if !ok {
+		return nil, &TargetError{t.String(), "unknown provider"}
+	}
+	dom, err := p.Open(ctx, t.Local, t.Options)
+	if err != nil {
+		return nil, err
+	}
+	ep, err := engine.NewEndpoint(dom, cfg)
+	if err != nil {
+		dom.Close()
+		return nil, err
+	}
+	return ep, nil
+}
+
+// Close ends the connections; calls in flight end with *engine.LostError.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	ep := c.ep
+	c.mu.Unlock()
+	var links []link
+	for i := range c.slots {
+		if l := c.slots[i].live(); l != nil {
+			l.Close()
+			links = append(links, l)
+		}
+	}
+	for _, l := range links {
+		select {
+		case <-l.Done():
+		case <-time.After(closeWait):
+		}
+	}
+	if ep != nil {
+		return ep.Close()
+	}
+	return nil
+}
+
+// closeWait is how long an orderly end may take before it is cut short.
+const closeWait = 3 * time.Second
+
+// Counters are the sums over the client's connections, present and past.
+func (c *Client) Counters() obs.Counters {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.past
+	for i := range c.slots {
+		if l := c.slots[i].link.Load(); l != nil {
+			n.Add(l.Counters())
+		}
+	}
+	return n
+}
+
+// Conns are the client's RPC-over-RDMA connections that are up.
+func (c *Client) Conns() []*engine.Conn {
+	var conns []*engine.Conn
+	for i := range c.slots {
+		if conn, ok := c.slots[i].live().(*engine.Conn); ok {
+			conns = append(conns, conn)
+		}
+	}
+	return conns
+}
+
+// invocation is what a call needs besides the engine's, pooled.
+type invocation struct {
+	reader xdr.Reader
+	head   rpcmsg.CallHeader
+	reply  rpcmsg.ReplyHeader
+	info   CallInfo
+}
+
+var invocations = sync.Pool{New: func() any { return new(invocation) }}
+
+// Call calls proc and waits for its results. args and results may be nil. Bulk results go where
+// options say; views into anything else are valid only during UnmarshalXDR. The error's type tells
+// which layer it comes from; in each case the caller's memory is its own again.
+func (c *Client) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, results xdr.Unmarshaler, opts ...CallOption) error {
+	inv := invocations.Get().(*invocation)
+	inv.info = CallInfo{Proc: proc, Target: c.target, XID: c.xids(), Args: args, Results: results}
+	var err error
+	if len(c.opts.intercs) == 0 {
+		err = c.invoke(ctx, inv, opts)
+	} else {
+		err = c.intercept(ctx, inv, opts, c.opts.intercs)
+	}
+	inv.info = CallInfo{}
+	invocations.Put(inv)
+	return err
+}
+
+func (c *Client) intercept(ctx context.Context, inv *invocation, opts []CallOption, rest []ClientInterceptor) error {
+	if len(rest) == 0 {
+		return c.invoke(ctx, inv, opts)
+	}
+	return rest[0](ctx, &inv.info, func(ctx context.Context) error {
+		return c.intercept(ctx, inv, opts, rest[1:])
+	})
+}
+
+func (c *Client) invoke(ctx context.Context, inv *invocation, opts []CallOption) error {
+	call := engine.NewCall()
+	if err := c.encode(inv, call, opts); err != nil {
+		call.Free()
+		return err
+	}
+	if err := c.send(ctx, call); err != nil {
+		var orphan *engine.OrphanError
+		if errors.As(err, &orphan) {
+			return orphan.Err // the connection keeps the call
+		}
+		call.Free()
+		return err
+	}
+	err := c.decode(inv, call)
+	call.Free()
+	return err
+}
+
+// replyRoom is the bytes of a reply's header: with the largest verifier (RFC 5531 §8.2).
+const replyRoom = 24 + rpcmsg.MaxAuthBody
+
+func (c *Client) encode(inv *invocation, call *engine.Call, opts []CallOption) error {
+	info := &inv.info
+	p := info.Proc
+	call.XID, call.Move = info.XID, p.Binding.Args
+	call.MaxReply, call.MaxWhole = p.Binding.MaxReply, 0
+	if s, ok := info.Args.(binding.ReplySizer); ok {
+		call.MaxReply, call.MaxWhole = s.MaxReply()
+	}
+	h := &inv.head
+	*h = rpcmsg.CallHeader{XID: info.XID, Program: p.Program, Version: p.Version, Proc: p.Number}
+	auth := c.opts.auth
+	for i := range opts {
+		o := &opts[i]
+		switch {
+		case o.into != nil:
+			call.Into = append(call.Into, engine.Dest{Buf: o.into, Mem: o.mem})
+		case o.reply > 0:
+			call.MaxReply, call.MaxWhole = o.reply, 0
+		case o.auth != nil:
+			auth = &rpcmsg.Plain{Credential: *o.auth}
+		}
+	}
+	call.MaxReply += replyRoom
+	if call.MaxWhole > 0 {
+		call.MaxWhole += replyRoom
+	}
+	if auth != nil && auth.Protects() {
+		return fmt.Errorf("%s: authentication that wraps arguments is not supported here", p)
+	}
+	if err := rpcmsg.AppendCall(&call.Msg, h, auth); err != nil {
+		return fmt.Errorf("%s: credential: %w", p, err)
+	}
+	if info.Args != nil {
+		info.Args.MarshalXDR(&call.Msg)
+	}
+	if err := call.Msg.Err(); err != nil {
+		return fmt.Errorf("%s: arguments: %w", p, err)
+	}
+	call.MoveResults = p.Binding.Results
+	return nil
+}
+
+// send runs the call, again on a new connection when one is lost, with the same XID (RFC 5531 §9); never
+// again on the connection that carried it (RFC 8166 §3.3.1).
+func (c *Client) send(ctx context.Context, call *engine.Call) error {
+	s := &c.slots[0]
+	if len(c.slots) > 1 {
+		s = &c.slots[c.next.Add(1)%uint32(len(c.slots))]
+	}
+	for tries := 0; ; tries++ {
+		l, err := c.connect(ctx, s)
+		if err == nil {
+			if err = l.Do(ctx, call); err == nil {
+				return nil
+			}
+			var lost *engine.LostError
+			if !errors.As(err, &lost) {
+				return err
+			}
+		} else if tries == 0 || ctx.Err() != nil || errors.Is(err, ErrClosed) {
+			return err
+		}
+		c.mu.Lock()
+		closed := c.closed
+		c.mu.Unlock()
+		if closed || tries >= c.opts.retries {
+			return err
+		}
+		if err := pause(ctx, backoff(tries)); err != nil {
+			return err
+		}
+	}
+}
+
+// backoff grows from 20 ms to 2 s, with a random half.
+func backoff(tries int) time.Duration {
+	d := min(20*time.Millisecond<<tries, 2*time.Second)
+	return d/2 + rand.N(d/2)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Client) decode(inv *invocation, call *engine.Call) error {
+	p := inv.info.Proc
+	r := &inv.reader
+	r.Reset(call.Stream, call.Moved)
+	h := &inv.reply
+	if err := h.Parse(r); err != nil {
+		return fmt.Errorf("%s: reply: %w", p, err)
+	}
+	if err := h.Err(); err != nil {
+		return err
+	}
+	if c.opts.auth != nil {
+		if err := c.opts.auth.Check(&inv.head, h); err != nil {
+			return fmt.Errorf("%s: verifier: %w", p, err)
+		}
+	}
+	if inv.info.Results != nil {
+		inv.info.Results.UnmarshalXDR(r)
+		if err := r.Err(); err != nil {
+			return fmt.Errorf("%s: results: %w", p, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+// Package rpc is what programs import: ONC RPC (RFC 5531) clients and servers over RDMA,
+// and over TCP with record marking, by one API.
+//
+//	var Echo = &rpc.Proc{Program: 0x20000001, Version: 1, Number: 1, Name: "ECHO"}
+//
+//	client, err := rpc.NewClient("iwarp://host:20049")    // no I/O yet
+//	err = client.Call(ctx, Echo, &args, &results)         // connects
+//
+//	srv := rpc.NewServer()
+//	srv.Register(0x20000001, 1, rpc.Method{Proc: Echo, Handler: echo})
+//	l, err := rpc.Listen(ctx, "iwarp://0.0.0.0:20049")
+//	err = srv.Serve(ctx, l)
+//
+// Bulk data is placed, not copied: rpc.Into names where a result is to land, a handler's
+// Request.Buffer is registered memory that leaves from where it lies.
+//
+// Errors tell which layer spoke: *rpcmsg.AcceptError, *rpcmsg.RejectError and *rpcmsg.AuthError are
+// the server's answer; *engine.TransportError is its transport's; *engine.LostError and what a
+// provider says end a connection; *TargetError is a mistake in an address.
+//
+// Fabrics come in by import: a program that wants iwarp:// imports providers/iwarp.
+// Imports: engine, binding, rpcmsg, xdr, verbs, obs; no program of RPC's, no
+// configuration file, no tracer.
+package rpc

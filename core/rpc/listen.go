@@ -1,0 +1,176 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// Listener is a bound address, for Server.Serve.
+type Listener struct {
+	target Target
+	opts   options
+	ep     *engine.Endpoint // nil: tcp
+	rdma   verbs.Listener
+	tcp    net.Listener
+	once   sync.Once
+}
+
+// Listen binds target, "iwarp://0.0.0.0:20049", "tcp://127.0.0.1:0"; port 0 chooses one.
+func Listen(ctx context.Context, target string, opts ...ListenOption) (*Listener, error) {
+	t, err := ParseTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{target: t, opts: o}
+	if t.Scheme == "tcp" {
+		var lc net.ListenConfig
+		l.tcp, err = lc.Listen(ctx, "tcp", t.Address)
+		return l, err
+	}
+	if l.ep, err = openEndpoint(ctx, t, o.memory); err != nil {
+		return nil, err
+	}
+	if l.rdma, err = l.ep.Listen(ctx, t.Address, verbs.ListenOptions{Backlog: o.backlog}); err != nil {
+		l.ep.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Addr is the address that was bound.
+func (l *Listener) Addr() netip.AddrPort {
+	if l.tcp != nil {
+		return l.tcp.Addr().(*net.TCPAddr).AddrPort()
+	}
+	return l.rdma.Addr()
+}
+
+// URL is the address as a target, with the port that was bound.
+func (l *Listener) URL() string { return l.target.Scheme + "://" + l.Addr().String() }
+
+// stop ends Accept; connections go on.
+func (l *Listener) stop() {
+	if l.tcp != nil {
+		l.tcp.Close()
+	} else {
+		l.rdma.Close()
+	}
+}
+
+// Close stops listening and ends the connections that came in by l.
+func (l *Listener) Close() error {
+	var err error
+	l.once.Do(func() {
+		l.stop()
+		if l.ep != nil {
+			err = l.ep.Close()
+		}
+	})
+	return err
+}
+
+// serve takes connections until the listener stops, and waits for them to end once the
+// server closes.
+func (l *Listener) serve(ctx context.Context, s *Server) error {
+	if l.tcp != nil {
+		return l.serveTCP(ctx, s)
+	}
+	var setups sync.WaitGroup
+	defer setups.Wait()
+	var up connGroup
+	defer func() {
+		if ctx.Err() != nil {
+			l.Close() // ends the connections
+		}
+		up.wait()
+	}()
+	for {
+		req, err := l.rdma.Accept(context.WithoutCancel(ctx))
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			return err
+		}
+		setups.Go(func() { l.accept(ctx, s, req, &up) })
+	}
+}
+
+// accept sets one connection up.
+func (l *Listener) accept(ctx context.Context, s *Server, req verbs.Request, up *connGroup) {
+	peer := req.RemoteAddr()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	cfg := l.opts.engine
+	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx) }
+	up.add()
+	cfg.Closed = func(c *engine.Conn, err error) {
+		if err != nil {
+			s.opts.log.Warn("connection ended", "peer", peer, "error", err)
+		}
+		cancel()
+		s.ended(c)
+		up.done()
+	}
+	conn, err := l.ep.Accept(ctx, req, cfg)
+	if err != nil {
+		s.opts.log.Warn("connection not accepted", "peer", peer, "error", err)
+		cancel()
+		up.done()
+		return
+	}
+	if !s.accepted(conn) {
+		conn.Abort(ErrClosed)
+		return
+	}
+	select {
+	case <-conn.Done(): // it ended before it was counted in
+		s.ended(conn)
+	default:
+	}
+}
+
+// connGroup waits for connections; unlike a WaitGroup it may be added to while it is waited for.
+type connGroup struct {
+	mu sync.Mutex
+	n  int
+	ch chan struct{}
+}
+
+func (g *connGroup) add() {
+	g.mu.Lock()
+	g.n++
+	g.mu.Unlock()
+}
+
+func (g *connGroup) done() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n--; g.n == 0 && g.ch != nil {
+		close(g.ch)
+		g.ch = nil
+	}
+}
+
+func (g *connGroup) wait() {
+	g.mu.Lock()
+	if g.n == 0 {
+		g.mu.Unlock()
+		return
+	}
+	if g.ch == nil {
+		g.ch = make(chan struct{})
+	}
+	ch := g.ch
+	g.mu.Unlock()
+	<-ch
+}

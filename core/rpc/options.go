@@ -1,0 +1,166 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+// Option sets up a Client, a Listener or a Server; each says where it counts.
+type Option func(*options)
+
+// ClientOption, ListenOption and ServerOption name where an Option is meant for.
+type (
+	ClientOption = Option
+	ListenOption = Option
+	ServerOption = Option
+)
+
+type options struct {
+	engine  engine.Config
+	memory  engine.EndpointConfig
+	auth    rpcmsg.ClientAuth
+	conns   int
+	retries int
+	workers int
+	backlog int
+	intercs []ClientInterceptor
+	servers []ServerInterceptor
+	log     *slog.Logger
+	tcpMax  int
+	err     error // of an option's argument
+}
+
+func newOptions(opts []Option) (options, error) {
+	o := options{conns: 1, retries: 5, workers: 64, tcpMax: 8 << 20, log: slog.New(slog.DiscardHandler)}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.engine.Inline != 0 {
+		o.memory.Inline = o.engine.Inline
+	}
+	return o, o.err
+}
+
+// WithVersions allows the RPC-over-RDMA versions min…max (clients, listeners). Default 1…2: a client
+// starts with the highest (v2 draft §7).
+func WithVersions(minVersion, maxVersion uint32) Option {
+	return func(o *options) { o.engine.MinVersion, o.engine.MaxVersion = minVersion, maxVersion }
+}
+
+// WithInline sets the bytes of receives and of the largest inline message: 1024…262144, a
+// multiple of 1024 (clients, listeners). Default 4096.
+func WithInline(n int) Option { return func(o *options) { o.engine.Inline = n } }
+
+// WithCredits sets the calls in flight asked for (clients) or granted (listeners) per
+// connection. Default 64.
+func WithCredits(n int) Option { return func(o *options) { o.engine.Credits = n } }
+
+// WithSegmentLength splits chunks into segments of n bytes (clients). Default: one segment a chunk.
+func WithSegmentLength(n int) Option { return func(o *options) { o.engine.SegLen = n } }
+
+// WithMoveAbove moves bulk arguments above n bytes even where they would fit inline
+// (clients).
+func WithMoveAbove(n int) Option { return func(o *options) { o.engine.MoveAbove = max(n, 1) } }
+
+// WithMaxCall bounds the chunk bytes of one call that a server takes (listeners). Default 16 MiB.
+func WithMaxCall(n int) Option { return func(o *options) { o.engine.MaxCall = n } }
+
+// WithCallTimeout ends calls whose context has no deadline (clients). Default 60 s.
+func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.engine.CallTimeout = d } }
+
+// WithConnections spreads calls over n connections to the server (clients). Default 1.
+func WithConnections(n int) Option { return func(o *options) { o.conns = max(n, 1) } }
+
+// WithRetransmits bounds how often a call is sent again after its connection was lost, on a new one
+// and with the same XID (clients). Default 5; negative: never.
+func WithRetransmits(n int) Option { return func(o *options) { o.retries = n } }
+
+// WithAuth sets the authentication of calls (clients). Default AUTH_NONE.
+func WithAuth(a rpcmsg.ClientAuth) Option { return func(o *options) { o.auth = a } }
+
+// WithAuthSys sends AUTH_SYS credentials (clients).
+func WithAuthSys(s rpcmsg.Sys) Option {
+	return func(o *options) {
+		a, err := rpcmsg.NewSys(&s)
+		if err != nil {
+			o.err = err
+			return
+		}
+		o.auth = a
+	}
+}
+
+// WithRecorder sends events to r (clients, listeners).
+func WithRecorder(r obs.Recorder) Option { return func(o *options) { o.engine.Recorder = r } }
+
+// WithTap copies the fabric's frames to t (clients, listeners).
+func WithTap(t verbs.Tap) Option { return func(o *options) { o.engine.Tap = t } }
+
+// WithInterceptor wraps calls (clients); the first given is the outermost.
+func WithInterceptor(i ClientInterceptor) Option {
+	return func(o *options) { o.intercs = append(o.intercs, i) }
+}
+
+// WithServerInterceptor wraps handlers (servers); the first given is the outermost. Inline methods
+// included: it must keep their promise.
+func WithServerInterceptor(i ServerInterceptor) Option {
+	return func(o *options) { o.servers = append(o.servers, i) }
+}
+
+// WithWorkers bounds the goroutines that run handlers (servers). Default 64.
+func WithWorkers(n int) Option { return func(o *options) { o.workers = max(n, 1) } }
+
+// WithBacklog bounds connections that are being set up (listeners). Default 128.
+func WithBacklog(n int) Option { return func(o *options) { o.backlog = n } }
+
+// WithLog is told of what ends connections and of handlers that panic (servers). Default: nothing.
+func WithLog(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+
+// WithTCPRecord bounds one RPC message on tcp:// (clients, listeners). Default 8 MiB.
+func WithTCPRecord(n int) Option { return func(o *options) { o.tcpMax = n } }
+
+// CallOption changes one call. It is a value, so that options allocate nothing.
+type CallOption struct {
+	into  []byte
+	mem   *Buffer
+	auth  *rpcmsg.Auth
+	reply int
+}
+
+// Into names where the next bulk result is to be placed. len(buf) is the most accepted: a longer result is
+// xdr.ErrBounds, and nothing is written behind it. Several are matched to the bulk
+// results in order. What the results' UnmarshalXDR gets from Reader.Bulk then lies in buf.
+func Into(buf []byte) CallOption { return CallOption{into: buf} }
+
+// IntoBuffer is Into(b.Bytes()[off:off+n]), without registering memory for the call.
+func IntoBuffer(b *Buffer, off, n int) CallOption {
+	return CallOption{into: b.Bytes()[off : off+n : off+n], mem: b}
+}
+
+// WithCred replaces the client's credential for one call.
+func WithCred(a *rpcmsg.Auth) CallOption { return CallOption{auth: a} }
+
+// MaxReply is the bytes of the largest results of this call, instead of what its binding says.
+func MaxReply(n int) CallOption { return CallOption{reply: n} }
+
+// CallInfo is a call as interceptors see it; valid until they return.
+type CallInfo struct {
+	Proc    *Proc
+	Target  Target
+	XID     uint32
+	Args    xdr.Marshaler
+	Results xdr.Unmarshaler
+}
+
+// ClientInterceptor wraps a call. It calls next once, or returns an error instead.
+type ClientInterceptor func(ctx context.Context, call *CallInfo, next func(context.Context) error) error
+
+// ServerInterceptor wraps a handler. It calls next once, or returns an error instead.
+type ServerInterceptor func(ctx context.Context, req *Request, next HandlerFunc) error

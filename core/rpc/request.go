@@ -1,0 +1,215 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+var (
+	// ErrGarbageArgs, wrapped by what a handler returns, is answered with GARBAGE_ARGS.
+	ErrGarbageArgs error = rpcmsg.ErrGarbageArgs
+	// ErrSystem is answered with SYSTEM_ERR, as is any error that is not known.
+	ErrSystem error = rpcmsg.ErrSystem
+)
+
+// Request is one call at its server; valid until the handler returns, with all that it hands out.
+type Request struct {
+	XID                    uint32
+	Program, Version, Proc uint32
+	Cred, Verf             rpcmsg.Auth
+	Args                   *xdr.Reader // at the arguments; bulk items lie where they were placed
+	Results                *xdr.Writer // behind the reply's header
+	Method                 *Method
+
+	ctx    context.Context
+	from   origin
+	reader xdr.Reader
+	head   rpcmsg.CallHeader
+	reply  rpcmsg.ReplyHeader
+	next   *Request // in the backlog
+}
+
+// origin is the transport that a request came by.
+type origin interface {
+	// finish sends Results, or nothing, and ends the request.
+	finish(r *Request, send, flush bool)
+	remote() netip.AddrPort
+	buffer(n int) (*Buffer, error)
+}
+
+// RemoteAddr is the caller's address.
+func (r *Request) RemoteAddr() netip.AddrPort { return r.from.remote() }
+
+// Buffer takes n bytes of registered memory from the connection's pool. Its Bulk is a result that
+// frees it; a buffer that is not sent is Freed by its taker.
+func (r *Request) Buffer(n int) (*Buffer, error) { return r.from.buffer(n) }
+
+// rdmaOrigin is a request over RDMA; it and its Request live in the engine's Request.
+type rdmaOrigin struct {
+	Request
+	er *engine.Request
+}
+
+func (o *rdmaOrigin) remote() netip.AddrPort        { return o.er.Conn().RemoteAddr() }
+func (o *rdmaOrigin) buffer(n int) (*Buffer, error) { return o.er.Conn().Memory(n) }
+
+func (o *rdmaOrigin) finish(r *Request, send, flush bool) {
+	er := o.er
+	if !send {
+		er.Drop()
+		return
+	}
+	move := r.Method != nil && r.Method.Proc.Binding.Results
+	er.Reply(move, flush)
+}
+
+// begin reads the call's header. The error is what to answer.
+func (r *Request) begin(stream []byte, moved []xdr.Moved) error {
+	r.reader.Reset(stream, moved)
+	r.Args, r.Method = &r.reader, nil
+	err := r.head.Parse(&r.reader)
+	h := &r.head
+	r.XID, r.Program, r.Version, r.Proc = h.XID, h.Program, h.Version, h.Proc
+	r.Cred, r.Verf = h.Cred, h.Verf
+	return err
+}
+
+// run serves the request and puts the whole reply message into Results.
+func (r *Request) run(s *Server) {
+	w := r.Results
+	r.reply = rpcmsg.ReplyHeader{XID: r.XID}
+	r.reply.Append(w)
+	err := r.call(s)
+	if err == nil {
+		err = w.Err()
+	}
+	if err != nil {
+		r.refuse(err)
+	}
+}
+
+func (r *Request) call(s *Server) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.opts.log.Error("handler panicked", "procedure", r.Method.Proc.String(), "panic", p, "stack", stack())
+			err = ErrSystem
+		}
+	}()
+	return r.Method.Handler(r.ctx, r)
+}
+
+// refuse replaces what is in Results by the reply that says err.
+func (r *Request) refuse(err error) {
+	switch {
+	case errors.Is(err, xdr.ErrShort), errors.Is(err, xdr.ErrBounds), errors.Is(err, xdr.ErrValue),
+		errors.Is(err, xdr.ErrChunk), errors.Is(err, xdr.ErrTrailing):
+		err = ErrGarbageArgs
+	}
+	w := r.Results
+	w.DropBulk()
+	w.Reset()
+	r.reply.Refuse(r.XID, err)
+	r.reply.Append(w)
+}
+
+// rdmaRequest is the rpc side of an engine request, kept with it.
+func rdmaRequest(er *engine.Request) *rdmaOrigin {
+	o, ok := er.User.(*rdmaOrigin)
+	if !ok {
+		o = &rdmaOrigin{er: er}
+		o.from = o
+		er.User = o
+	}
+	o.Results = &er.Results
+	return o
+}
+
+// workers run handlers on at most max goroutines; what finds none free waits in
+// order. Credits bound how much can wait.
+type workers struct {
+	run func(*Request)
+	max int
+
+	mu         sync.Mutex // guards what follows
+	idle       []chan *Request
+	running    int
+	head, tail *Request
+	closed     bool
+	done       sync.WaitGroup
+}
+
+// submit hands r to a worker. It does not block.
+func (p *workers) submit(r *Request) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch n := len(p.idle); {
+	case p.closed:
+		return ErrClosed
+	case n > 0:
+		ch := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		ch <- r // has room for one
+	case p.running < p.max:
+		p.running++
+		p.done.Add(1)
+		ch := make(chan *Request, 1)
+		ch <- r
+		go p.work(ch)
+	case p.tail == nil:
+		p.head, p.tail = r, r
+	default:
+		p.tail.next, p.tail = r, r
+	}
+	return nil
+}
+
+// work runs requests until the pool closes.
+func (p *workers) work(ch chan *Request) {
+	defer p.done.Done()
+	for r := range ch {
+		for r != nil {
+			p.run(r)
+			p.mu.Lock()
+			if r = p.head; r != nil {
+				if p.head = r.next; p.head == nil {
+					p.tail = nil
+				}
+				r.next = nil
+			} else if p.closed {
+				p.mu.Unlock()
+				return
+			} else {
+				p.idle = append(p.idle, ch)
+			}
+			p.mu.Unlock()
+		}
+	}
+}
+
+// close lets the workers end what they have, and waits for them.
+func (p *workers) close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, ch := range p.idle {
+		close(ch)
+	}
+	p.idle = nil
+	p.mu.Unlock()
+	p.done.Wait()
+}
+
+func methodNotFound(p *program, v uint32) error {
+	if p == nil {
+		return rpcmsg.ErrProgUnavail
+	}
+	if _, ok := p.versions[v]; ok {
+		return rpcmsg.ErrProcUnavail
+	}
+	return &rpcmsg.AcceptError{Stat: rpcmsg.ProgMismatch, Low: p.low, High: p.high}
+}

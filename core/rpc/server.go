@@ -1,0 +1,274 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/binding"
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/obs"
+)
+
+// Server serves programs on any number of listeners.
+type Server struct {
+	opts     options
+	programs atomic.Pointer[map[uint32]*program] // replaced whole by Register
+	workers  workers
+
+	mu        sync.Mutex // guards what follows
+	listeners map[*Listener]struct{}
+	conns     map[serverConn]struct{}
+	closing   bool
+	past      obs.Counters
+	serving   sync.WaitGroup // Serve calls
+}
+
+type program struct {
+	versions  map[uint32][]*Method // by procedure number
+	low, high uint32
+}
+
+// serverConn is a connection of either kind.
+type serverConn interface {
+	Close() error
+	Abort(error)
+	Serving() int
+	Counters() obs.Counters
+}
+
+// NewServer makes a server without programs.
+func NewServer(opts ...ServerOption) *Server {
+	o, _ := newOptions(opts)
+	s := &Server{opts: o, listeners: make(map[*Listener]struct{}), conns: make(map[serverConn]struct{})}
+	s.programs.Store(&map[uint32]*program{})
+	s.workers = workers{max: o.workers, run: func(r *Request) {
+		r.run(s)
+		r.from.finish(r, true, true)
+	}}
+	return s
+}
+
+// maxProcedure bounds procedure numbers: methods are found by index.
+const maxProcedure = 1 << 10
+
+// Register adds a version of a program. A NULL procedure (RFC 5531 §12.1) is added where methods have
+// none. It panics on a number above 1023 or one given twice. Programs may be added while serving.
+func (s *Server) Register(prog, version uint32, methods ...Method) {
+	table := make([]*Method, 1)
+	for i := range methods {
+		m := methods[i]
+		n := m.Proc.Number
+		if n >= maxProcedure {
+			panic(fmt.Sprintf("rpc: procedure number %d of %s: at most %d", n, m.Proc, maxProcedure-1))
+		}
+		for uint32(len(table)) <= n {
+			table = append(table, nil)
+		}
+		if table[n] != nil {
+			panic(fmt.Sprintf("rpc: procedure %d of program %d version %d given twice", n, prog, version))
+		}
+		m.Handler = s.chain(m.Handler)
+		table[n] = &m
+	}
+	if table[0] == nil {
+		null := &Proc{Program: prog, Version: version, Name: "NULL", Binding: binding.None}
+		table[0] = &Method{Proc: null, Inline: true, Handler: s.chain(func(context.Context, *Request) error { return nil })}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	programs := make(map[uint32]*program)
+	for n, p := range *s.programs.Load() {
+		programs[n] = p
+	}
+	p := &program{versions: map[uint32][]*Method{version: table}, low: version, high: version}
+	if old := programs[prog]; old != nil {
+		for v, t := range old.versions {
+			if v != version {
+				p.versions[v] = t
+			}
+		}
+		p.low, p.high = min(old.low, version), max(old.high, version)
+	}
+	programs[prog] = p
+	s.programs.Store(&programs)
+}
+
+func (s *Server) chain(h HandlerFunc) HandlerFunc {
+	for i := len(s.opts.servers) - 1; i >= 0; i-- {
+		outer, next := s.opts.servers[i], h
+		h = func(ctx context.Context, r *Request) error { return outer(ctx, r, next) }
+	}
+	return h
+}
+
+// find is the method of a request whose header was read.
+func (s *Server) find(r *Request) (*Method, error) {
+	p := (*s.programs.Load())[r.Program]
+	if p != nil {
+		if t := p.versions[r.Version]; r.Proc < uint32(len(t)) && t[r.Proc] != nil {
+			return t[r.Proc], nil
+		}
+	}
+	return nil, methodNotFound(p, r.Version)
+}
+
+// Serve takes connections of l until l or the server is closed, or ctx ends, which ends the
+// connections as well; for an orderly end see Shutdown. It closes l, and returns when no goroutine of
+// it is left; nil unless l failed.
+func (s *Server) Serve(ctx context.Context, l *Listener) error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		l.Close()
+		return ErrClosed
+	}
+	s.listeners[l] = struct{}{}
+	s.serving.Add(1)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+		s.serving.Done()
+	}()
+	stop := context.AfterFunc(ctx, func() { l.stop() })
+	defer stop()
+	err := l.serve(ctx, s)
+	if closed := l.Close(); err == nil {
+		err = closed
+	}
+	if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// accepted counts a connection in. False: the server is closing.
+func (s *Server) accepted(c serverConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+func (s *Server) ended(c serverConn) {
+	n := c.Counters()
+	n.Granted, n.Outstanding = 0, 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.conns[c]; ok {
+		delete(s.conns, c)
+		s.past.Add(n)
+	}
+}
+
+// Counters are the sums over all connections, present and past.
+func (s *Server) Counters() obs.Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.past
+	for c := range s.conns {
+		n.Add(c.Counters())
+	}
+	return n
+}
+
+// Connections is how many connections are up.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Shutdown takes no further connections, waits until the calls in progress have been answered, and
+// closes. When ctx ends first it cuts them short and returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	conns := s.close()
+	defer s.wait()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for _, c := range conns {
+		for c.Serving() > 0 {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				for _, c := range conns {
+					c.Abort(ErrClosed)
+				}
+				return context.Cause(ctx)
+			}
+		}
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	return nil
+}
+
+// Close ends every connection at once, and returns when no goroutine of the server is left.
+func (s *Server) Close() error {
+	for _, c := range s.close() {
+		c.Abort(ErrClosed)
+	}
+	s.wait()
+	return nil
+}
+
+// close stops the listeners and tells the connections that are up.
+func (s *Server) close() []serverConn {
+	s.mu.Lock()
+	s.closing = true
+	conns := make([]serverConn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	listeners := make([]*Listener, 0, len(s.listeners))
+	for l := range s.listeners {
+		listeners = append(listeners, l)
+	}
+	s.mu.Unlock()
+	for _, l := range listeners {
+		l.stop()
+	}
+	return conns
+}
+
+func (s *Server) wait() {
+	s.workers.close()
+	s.serving.Wait()
+}
+
+// dispatch serves a request over RDMA; within Complete.
+func (s *Server) dispatch(er *engine.Request, ctx context.Context) {
+	o := rdmaRequest(er)
+	r := &o.Request
+	r.ctx = ctx
+	err := r.begin(er.Stream, er.Moved)
+	if err == nil {
+		r.Method, err = s.find(r)
+	}
+	if err != nil {
+		r.refuse(err)
+		o.finish(r, true, false)
+		return
+	}
+	if r.Method.Inline {
+		r.run(s)
+		o.finish(r, true, false)
+		return
+	}
+	if s.workers.submit(r) != nil {
+		o.finish(r, false, false)
+	}
+}
+
+func stack() string { return string(debug.Stack()) }

@@ -1,0 +1,89 @@
+package rpc
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// DefaultPort is used where a target names none: NFS over RDMA (RFC 8267 §6.3); 2049 for tcp.
+const (
+	DefaultPort    = "20049"
+	defaultTCPPort = "2049"
+)
+
+// Target is a parsed address: scheme://host:port/path?local=ADDR&option=value.
+type Target struct {
+	Scheme  string            // a provider, or "tcp"
+	Address string            // host:port
+	Local   string            // local address or device; "" lets the provider choose
+	Path    string            // with its first slash; "" for none
+	Options map[string]string // for the provider
+}
+
+// TargetError is an address that cannot be used.
+type TargetError struct {
+	Target, Problem string
+}
+
+func (e *TargetError) Error() string { return fmt.Sprintf("address %q: %s", e.Target, e.Problem) }
+
+// ParseTarget parses s. The scheme must be "tcp" or a registered provider.
+func ParseTarget(s string) (Target, error) {
+	bad := func(format string, a ...any) (Target, error) {
+		return Target{}, &TargetError{s, fmt.Sprintf(format, a...)}
+	}
+	scheme, _, ok := strings.Cut(s, "://")
+	if !ok {
+		return bad("want scheme://host:port with a scheme of %s", schemes())
+	}
+	if _, known := verbs.Lookup(scheme); !known && scheme != "tcp" {
+		return bad("unknown provider %q; known here: %s", scheme, schemes())
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return bad("%v", err)
+	}
+	if u.User != nil || u.Fragment != "" {
+		return bad("user names and fragments mean nothing here")
+	}
+	host, port := u.Hostname(), u.Port()
+	if host == "" && port == "" {
+		return bad("no host")
+	}
+	if port == "" {
+		port = DefaultPort
+		if scheme == "tcp" {
+			port = defaultTCPPort
+		}
+	}
+	t := Target{Scheme: scheme, Address: net.JoinHostPort(host, port), Path: u.Path}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return bad("%v", err)
+	}
+	for key, values := range query {
+		if len(values) > 1 {
+			return bad("option %q is given twice", key)
+		}
+		if key == "local" {
+			t.Local = values[0]
+			continue
+		}
+		if t.Options == nil {
+			t.Options = make(map[string]string)
+		}
+		t.Options[key] = values[0]
+	}
+	if scheme == "tcp" && len(t.Options) > 0 {
+		return bad("tcp takes no options but local")
+	}
+	return t, nil
+}
+
+func schemes() string { return strings.Join(append(verbs.Schemes(), "tcp"), ", ") }
+
+func (t Target) String() string { return t.Scheme + "://" + t.Address + t.Path }

@@ -1,0 +1,311 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+// tcpLink is a client's connection of ONC RPC over TCP (RFC 5531 §11). One goroutine
+// reads; callers write.
+type tcpLink struct {
+	conn net.Conn
+	max  int
+	gone chan struct{}
+
+	wmu  sync.Mutex // one record at a time
+	wbuf []byte
+
+	mu       sync.Mutex // guards what follows
+	pending  map[uint32]*tcpCall
+	err      error
+	counters obs.Counters
+}
+
+type tcpCall struct {
+	done   chan struct{}
+	record []byte
+	err    error
+}
+
+func dialTCP(ctx context.Context, t Target, max int) (link, error) {
+	var d net.Dialer
+	if t.Local != "" {
+		addr, err := netip.ParseAddr(t.Local)
+		if err != nil {
+			return nil, &TargetError{t.String(), "local: " + err.Error()}
+		}
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0))
+	}
+	conn, err := d.DialContext(ctx, "tcp", t.Address)
+	if err != nil {
+		return nil, err
+	}
+	l := &tcpLink{conn: conn, max: max, gone: make(chan struct{}), pending: make(map[uint32]*tcpCall)}
+	go l.read()
+	return l, nil
+}
+
+func (l *tcpLink) Done() <-chan struct{} { return l.gone }
+func (l *tcpLink) Close() error          { return l.conn.Close() }
+
+func (l *tcpLink) Counters() obs.Counters {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.counters
+	n.Outstanding = uint64(len(l.pending))
+	return n
+}
+
+// Do sends the call as one record and waits for the reply's.
+func (l *tcpLink) Do(ctx context.Context, call *engine.Call) error {
+	if n := call.Msg.Len(); n > l.max {
+		return fmt.Errorf("call of %d bytes: the limit on tcp is %d (WithTCPRecord)", n, l.max)
+	}
+	tc := &tcpCall{done: make(chan struct{})}
+	l.mu.Lock()
+	if l.pending == nil {
+		err := l.err
+		l.mu.Unlock()
+		return &engine.LostError{Err: err}
+	}
+	l.pending[call.XID] = tc
+	l.counters.CallsSent++
+	l.counters.Inline++
+	l.counters.InlineBytes += uint64(call.Msg.Len())
+	l.mu.Unlock()
+
+	if err := l.write(&call.Msg); err != nil {
+		l.conn.Close()
+		<-tc.done // the reader ends all calls
+		return tc.err
+	}
+	select {
+	case <-tc.done:
+	case <-ctx.Done():
+		l.mu.Lock()
+		delete(l.pending, call.XID)
+		l.mu.Unlock()
+		return context.Cause(ctx)
+	}
+	if tc.err != nil {
+		return tc.err
+	}
+	call.Stream, call.Moved = tc.record, call.Moved[:0]
+	for _, d := range call.Into {
+		call.Moved = append(call.Moved, xdr.Moved{Position: xdr.InOrder, Into: d.Buf})
+	}
+	return nil
+}
+
+func (l *tcpLink) write(msg *xdr.Writer) error {
+	l.wmu.Lock()
+	defer l.wmu.Unlock()
+	l.wbuf = appendRecord(l.wbuf[:0], msg)
+	_, err := l.conn.Write(l.wbuf)
+	return err
+}
+
+// appendRecord appends msg as a record of one fragment.
+func appendRecord(b []byte, msg *xdr.Writer) []byte {
+	return msg.AppendUnreduced(rpcmsg.AppendMark(b, msg.Len(), true))
+}
+
+func (l *tcpLink) read() {
+	err := readRecords(l.conn, l.max, func(record []byte) error {
+		xid, isReply, ok := rpcmsg.PeekType(record)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		tc := l.pending[xid]
+		if !ok || !isReply || tc == nil {
+			l.counters.Dropped++
+			return nil
+		}
+		delete(l.pending, xid)
+		l.counters.RepliesRecv++
+		l.counters.Inline++
+		l.counters.InlineBytes += uint64(len(record))
+		tc.record = record
+		close(tc.done)
+		return nil
+	})
+	l.conn.Close()
+	l.mu.Lock()
+	pending := l.pending
+	l.pending, l.err = nil, err
+	l.mu.Unlock()
+	close(l.gone)
+	for _, tc := range pending {
+		tc.err = &engine.LostError{Sent: true, Err: err}
+		close(tc.done)
+	}
+}
+
+// readRecords calls f with each record, which f keeps, until the stream ends or f fails.
+func readRecords(r io.Reader, limit int, f func([]byte) error) error {
+	records := rpcmsg.NewRecords(limit)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		for p := buf[:n]; len(p) > 0; {
+			rec, used, ferr := records.Feed(p)
+			p = p[used:]
+			if ferr != nil {
+				return ferr
+			}
+			if rec != nil {
+				if len(rec) <= len(buf) {
+					rec = append(make([]byte, 0, len(rec)), rec...) // it may be a view into buf
+				} else {
+					records.SetBuffer(nil) // the record keeps its memory
+				}
+				if ferr := f(rec); ferr != nil {
+					return ferr
+				}
+			}
+		}
+		switch {
+		case err == io.EOF && records.Pending():
+			return io.ErrUnexpectedEOF
+		case err == io.EOF || errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// tcpConn is a server's connection. Its reader stops reading while tcpCalls calls are
+// being served.
+type tcpConn struct {
+	conn   net.Conn
+	s      *Server
+	ctx    context.Context
+	cancel context.CancelFunc
+	slots  chan struct{}
+
+	wmu  sync.Mutex
+	wbuf []byte
+
+	mu       sync.Mutex
+	counters obs.Counters
+}
+
+const tcpCalls = 64
+
+func (l *Listener) serveTCP(ctx context.Context, s *Server) error {
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	for {
+		nc, err := l.tcp.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			return err
+		}
+		c := &tcpConn{conn: nc, s: s, slots: make(chan struct{}, tcpCalls)}
+		c.ctx, c.cancel = context.WithCancel(ctx)
+		if !s.accepted(c) {
+			nc.Close()
+			continue
+		}
+		conns.Go(func() {
+			stop := context.AfterFunc(ctx, func() { nc.Close() })
+			err := readRecords(nc, l.opts.tcpMax, c.serve)
+			stop()
+			if err != nil {
+				s.opts.log.Warn("connection ended", "peer", nc.RemoteAddr(), "error", err)
+			}
+			c.cancel()
+			nc.Close()
+			for range cap(c.slots) { // handlers still write their replies, into the void
+				c.slots <- struct{}{}
+			}
+			s.ended(c)
+		})
+	}
+}
+
+func (c *tcpConn) Close() error { return c.conn.Close() }
+func (c *tcpConn) Abort(error)  { c.conn.Close() }
+func (c *tcpConn) Serving() int { return len(c.slots) }
+
+func (c *tcpConn) Counters() obs.Counters {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counters
+}
+
+// serve takes one record; it is the request's to keep.
+func (c *tcpConn) serve(record []byte) error {
+	c.slots <- struct{}{}
+	o := &tcpOrigin{c: c}
+	r := &o.Request
+	r.from, r.ctx, r.Results = o, c.ctx, new(xdr.Writer)
+	c.mu.Lock()
+	c.counters.CallsRecv++
+	c.counters.Inline++
+	c.counters.InlineBytes += uint64(len(record))
+	c.mu.Unlock()
+	if _, isReply, ok := rpcmsg.PeekType(record); !ok || isReply {
+		o.finish(r, false, false)
+		return nil
+	}
+	err := r.begin(record, nil)
+	if err == nil {
+		r.Method, err = c.s.find(r)
+	}
+	switch {
+	case err != nil:
+		r.refuse(err)
+		o.finish(r, true, true)
+	case r.Method.Inline:
+		r.run(c.s)
+		o.finish(r, true, true)
+	case c.s.workers.submit(r) != nil:
+		o.finish(r, false, false)
+	}
+	return nil
+}
+
+// tcpOrigin is a request over TCP.
+type tcpOrigin struct {
+	Request
+	c *tcpConn
+}
+
+func (o *tcpOrigin) remote() netip.AddrPort { return o.c.conn.RemoteAddr().(*net.TCPAddr).AddrPort() }
+
+func (o *tcpOrigin) buffer(n int) (*Buffer, error) {
+	return engine.NewMemory(make([]byte, n), nil), nil
+}
+
+func (o *tcpOrigin) finish(r *Request, send, _ bool) {
+	c := o.c
+	if send {
+		c.wmu.Lock()
+		c.wbuf = appendRecord(c.wbuf[:0], r.Results)
+		_, err := c.conn.Write(c.wbuf)
+		c.wmu.Unlock()
+		if err != nil {
+			c.conn.Close() // the reader ends the connection
+		}
+		c.mu.Lock()
+		c.counters.RepliesSent++
+		c.counters.Inline++
+		c.counters.InlineBytes += uint64(r.Results.Len())
+		c.mu.Unlock()
+	}
+	r.Results.DropBulk()
+	<-c.slots
+}

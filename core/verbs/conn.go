@@ -1,0 +1,105 @@
+package verbs
+
+import "net/netip"
+
+// Conn is one reliable, ordered connection (an iWARP stream, an RC queue pair).
+//
+// All methods may be called from several goroutines. After the connection has ended
+// Post, PostRecv and Expose return an error that wraps net.ErrClosed and the cause;
+// what was posted before completes as flushed, then Handler.Disconnected follows.
+type Conn interface {
+	// Caps is the domain's, narrowed to what was agreed with the peer (MaxReads).
+	Caps() Caps
+	PeerPrivateData() []byte
+	LocalAddr() netip.AddrPort
+	RemoteAddr() netip.AddrPort
+
+	// Expose lets the peer reach n bytes of r from off with the rights a, by the Key
+	// and Addr that it fills into w. It is in force before the next Post. The
+	// exposure is for one RPC: it ends by Invalidate, by the peer's
+	// SendInvalidate or with the connection. w must not be in use; it may be reused once
+	// fenced. It may be a system call: never call it under a lock that Complete takes.
+	// A send-queue slot that a device needs for it is kept beside Caps.Queue.
+	Expose(w *Window, r Region, off, n int, a Access) error
+
+	// PostRecv posts the first n receives; these complete in order, each exactly once.
+	// Not with Options.Recv.
+	PostRecv(rs []Recv) (n int, err error)
+
+	// Post enqueues the first n of ws, in order, and copies them and their Segs. It
+	// never blocks. n < len(ws) with a nil error: the queue (Caps.Queue) is full, the
+	// rest was never posted. Each that was posted completes exactly once: done, failed
+	// or flushed. The order at the peer is the order here: Writes before a Send are
+	// placed before that Send completes there. Reads beyond Caps.MaxReads stall what
+	// was posted after them. A work that is malformed (ErrBadWork) is refused whole,
+	// with those behind it.
+	Post(ws []Work) (n int, err error)
+
+	// Flush sends what lies posted, as far as the fabric takes it without
+	// waiting; the rest leaves when there is room, without another call. It may call
+	// Handler.Complete for local completions, unless the caller is inside Complete.
+	Flush()
+
+	// Stats fills s with this connection's counters.
+	Stats(s *Stats)
+
+	// Close is orderly: what was posted leaves first (within the provider's linger
+	// time), then the stream ends. It does not wait. Disconnected(nil) follows.
+	Close() error
+	// Abort ends the connection at once; Disconnected(err) follows.
+	Abort(err error)
+}
+
+// Handler takes what a connection reports. It belongs to the engine.
+type Handler interface {
+	// Complete takes a batch, in order. Calls are serial per Conn, and never come from
+	// within Post, PostRecv, Expose or Detach; all of these may be called from within
+	// it. It must not block and must not wait for another completion. cs and the Buf of
+	// a completion are the provider's: cs until Complete returns, Buf until Put (with a
+	// pool) or the next PostRecv of that buffer.
+	Complete(cs []Completion)
+	// Disconnected comes exactly once, after the last completion. err is nil after an
+	// orderly end by either side, else the cause: a *TerminatedError when the peer
+	// reported an error, ErrRemoteAccess (wrapped) when it reached for what it may not.
+	Disconnected(err error)
+}
+
+// Driver is a Conn whose input may be read by a waiting caller (leader and
+// followers), which spares the hand-off from a reader goroutine.
+type Driver interface {
+	// Drive reads and completes on this goroutine until stop returns true (it is asked
+	// before each wait and after each batch), until Kick, or until the connection ends.
+	// It returns false at once when another goroutine drives. When nobody has driven for
+	// a millisecond the provider's own reader takes over until the next Drive.
+	Drive(stop func() bool) bool
+	// Kick makes the present Drive return soon: for cancellation and deadlines.
+	Kick()
+}
+
+// Detacher is a Conn that can take memory away from under a window (Caps.Detach).
+type Detacher interface {
+	// Detach moves w to spare (of w.N bytes at least, registered or not): from its return
+	// on, nothing reads or writes the old memory, and what the peer does goes to
+	// spare. For windows it may read the old bytes are copied first. It waits for no
+	// peer. False: w is not in force any more, so nothing can reach the memory anyway.
+	Detach(w *Window, spare []byte) bool
+}
+
+// RecvPool is shared receives: a bound on buffers, not resident memory, where the
+// provider draws a buffer only when a message begins to arrive.
+type RecvPool interface {
+	// Reserve promises n receives to one connection. The sum never exceeds the pool:
+	// credit grants come out of this. ErrNoReceives if it would.
+	Reserve(n int) error
+	// Unreserve takes back n of what was reserved.
+	Unreserve(n int)
+	// Put gives back the buffer of a receive completion, by its BufID, once.
+	Put(buf uint32)
+	// Size is the bytes one receive takes.
+	Size() int
+	// Resize changes the size of receives that begin after its return; the error
+	// wraps errors.ErrUnsupported where posted receives cannot be replaced.
+	Resize(size int) error
+	// Close frees the pool once each buffer was Put. Connections must be gone.
+	Close() error
+}

@@ -1,0 +1,61 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNoReceives: a pool has fewer receives left than were asked for.
+	ErrNoReceives = errors.New("verbs: not enough receives left in the pool")
+	// ErrBadWork: a work request that no connection could carry out.
+	ErrBadWork = errors.New("verbs: malformed work request")
+	// ErrRemoteAccess: a peer reached for memory that it may not; on its side or ours.
+	ErrRemoteAccess = errors.New("verbs: remote access error")
+	// ErrNoReceive: a message arrived for which no receive was posted.
+	ErrNoReceive = errors.New("verbs: message without a posted receive")
+	// ErrTooLong: a message was longer than the receive posted for it.
+	ErrTooLong = errors.New("verbs: message longer than the posted receive")
+	// ErrProtocol: the peer broke the fabric's own protocol, or speaks another one.
+	ErrProtocol = errors.New("verbs: fabric protocol error")
+)
+
+// OptionError is a provider option that Open does not take.
+type OptionError struct {
+	Provider, Key, Value string
+	Want                 string // what would do
+}
+
+func (e *OptionError) Error() string {
+	if e.Value == "" {
+		return fmt.Sprintf("%s: option %q: %s", e.Provider, e.Key, e.Want)
+	}
+	return fmt.Sprintf("%s: option %s=%q: want %s", e.Provider, e.Key, e.Value, e.Want)
+}
+
+// RejectedError is a peer's refusal of a connection.
+type RejectedError struct {
+	Private []byte // what came with it
+	Reason  string
+}
+
+func (e *RejectedError) Error() string { return "connection rejected by the peer: " + e.Reason }
+
+// TerminatedError is an error that the peer reported through the fabric while it
+// ended the connection (RFC 5040 §4.8 Terminate, an IB NAK).
+type TerminatedError struct {
+	Remote bool   // the peer said it; otherwise we did
+	Layer  string // "RDMAP", "DDP", "MPA", "IB"
+	Code   string // in the words of its specification
+	Err    error  // ErrRemoteAccess, ErrNoReceive, ErrTooLong or ErrProtocol
+}
+
+func (e *TerminatedError) Error() string {
+	who := "terminated"
+	if e.Remote {
+		who = "terminated by the peer"
+	}
+	return fmt.Sprintf("connection %s: %s: %s", who, e.Layer, e.Code)
+}
+
+func (e *TerminatedError) Unwrap() error { return e.Err }

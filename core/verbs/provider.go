@@ -1,0 +1,114 @@
+package verbs
+
+import (
+	"context"
+	"net/netip"
+)
+
+// Provider is one kind of fabric. Its methods may be called from several goroutines.
+type Provider interface {
+	// Name is the provider's name and its URL scheme, e.g. "iwarp".
+	Name() string
+	// Probe tells what this machine offers. The error says in one line why the
+	// provider cannot run here.
+	Probe(ctx context.Context) (Info, error)
+	// Open opens a protection domain on a device or a local address ("" lets the
+	// provider choose). An unknown or bad option is an *OptionError with its key.
+	Open(ctx context.Context, local string, options map[string]string) (Domain, error)
+}
+
+// Info is what a provider tells about itself on this machine.
+type Info struct {
+	Devices []Device
+	Options []OptionInfo // what Open takes
+}
+
+// Device is one adapter, or one software stand-in, of a provider.
+type Device struct {
+	Name  string // as Open's local names it; "" for the only one
+	Addrs []netip.Addr
+	Caps  Caps
+	Note  string // one line for people
+}
+
+// OptionInfo describes one key of Open's options.
+type OptionInfo struct {
+	Key, Default, Help string
+}
+
+// Domain is one protection domain: memory and receive pools are shared by its
+// connections, and a remote key of one connection is worth nothing on another.
+// Its methods may be called from several goroutines.
+type Domain interface {
+	Caps() Caps
+	// Alloc gives n bytes of registered memory outside the Go heap, faulted in and
+	// zeroed. No remote rights: those come from Expose.
+	Alloc(n int) (Region, error)
+	// Register pins mem until Release; mem must not be empty. It may cost a system call.
+	// No remote rights.
+	Register(mem []byte) (Region, error)
+	// NewRecvPool makes shared receives: n buffers of size bytes at most. The
+	// error wraps errors.ErrUnsupported where each Conn must post its own.
+	NewRecvPool(n, size int) (RecvPool, error)
+	// Dial connects to addr ("host:port", numeric or a name). It returns when the peer
+	// has accepted and o.Ready has run, or with an error that wraps what went wrong
+	// (*RejectedError when the peer refused).
+	Dial(ctx context.Context, addr string, o Options) (Conn, error)
+	// Listen binds addr; port 0 chooses one.
+	Listen(ctx context.Context, addr string, o ListenOptions) (Listener, error)
+	// Close aborts what is still connected, closes listeners, and frees the memory.
+	// It returns when no goroutine of the domain is left and no Handler runs.
+	Close() error
+}
+
+// Listener takes connection requests.
+type Listener interface {
+	// Accept waits for the next request. After Close it returns an error that
+	// wraps net.ErrClosed. A peer that fails or stalls during set-up never surfaces
+	// here and never delays another.
+	Accept(ctx context.Context) (Request, error)
+	Addr() netip.AddrPort
+	Close() error
+}
+
+// ListenOptions bounds what strangers can make a listener hold.
+type ListenOptions struct {
+	Backlog int // requests in set-up or waiting for Accept, at most; 0: 128
+}
+
+// Request is a peer that wants to connect; nothing has been answered yet. Exactly
+// one of Accept and Reject is called. A request that is given neither within the
+// provider's set-up time-out is rejected.
+type Request interface {
+	PeerPrivateData() []byte // may be zero-padded past what the peer gave (Caps.PadsPrivate)
+	RemoteAddr() netip.AddrPort
+	// Accept answers with o.Private's bytes. The peer cannot send before o.Ready returned.
+	Accept(ctx context.Context, o Options) (Conn, error)
+	// Reject refuses, with up to Caps.Private bytes of private data.
+	Reject(private []byte) error
+}
+
+// Options is one connection's set-up, the same for both sides.
+type Options struct {
+	Handler Handler
+	// Private chooses our private data once the device is known; peer is nil when
+	// dialling. nil: none. Longer than Caps.Private is an error of Dial or Accept.
+	Private func(caps Caps, peer []byte) []byte
+	// Ready runs before the peer is able to send: receives are posted here. An error
+	// ends the set-up and is returned by Dial or Accept. Completions may arrive before
+	// Dial or Accept has returned.
+	Ready func(Conn) error
+	// Recv is the pool that receives are drawn from; nil: PostRecv on the Conn.
+	Recv RecvPool
+	// Reads is how many RDMA Reads we want in flight, Reading how many the peer may
+	// have in flight towards us; what was agreed is Conn.Caps().MaxReads. 0: 16.
+	Reads, Reading int
+	// Tap, if not nil, gets every frame.
+	Tap Tap
+}
+
+// Tap receives a copy of a connection's frames for captures. It is called in the
+// order of the stream per direction, must not block, and must not keep the bytes.
+type Tap interface {
+	Frame(local, remote netip.AddrPort, sent bool, bytes ...[]byte)
+}

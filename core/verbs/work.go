@@ -1,0 +1,125 @@
+package verbs
+
+import "fmt"
+
+// Op is the kind of a work request, and of its completion.
+type Op uint8
+
+const (
+	OpRecv           Op = iota + 1 // completions only: a message came in
+	OpSend                         // gather Segs into one message
+	OpSendInvalidate               // the same; the peer's key Key is invalidated with it
+	OpWrite                        // Segs to (Key, Remote) of the peer
+	OpRead                         // (Key, Remote) of the peer into Segs
+	OpInvalidate                   // end Window; local, nothing is sent
+)
+
+func (o Op) String() string {
+	switch o {
+	case OpRecv:
+		return "Recv"
+	case OpSend:
+		return "Send"
+	case OpSendInvalidate:
+		return "SendInvalidate"
+	case OpWrite:
+		return "Write"
+	case OpRead:
+		return "Read"
+	case OpInvalidate:
+		return "Invalidate"
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// Region is registered memory of a domain. Regions come from Alloc and Register.
+type Region interface {
+	Bytes() []byte
+	// Release ends the registration and recycles the Region. Nothing may be posted or
+	// exposed on it. Once; a second Release panics.
+	Release()
+}
+
+// Seg is n bytes of a region from Off.
+type Seg struct {
+	R      Region
+	Off, N int
+}
+
+// Bytes is the memory that s names.
+func (s Seg) Bytes() []byte { return s.R.Bytes()[s.Off : s.Off+s.N : s.Off+s.N] }
+
+// Work is one work request. Segs may have any number of entries; the provider splits
+// what its device cannot take.
+type Work struct {
+	ID     uint64 // comes back in the completion
+	Op     Op
+	Segs   []Seg
+	Key    uint32  // Write, Read: the peer's key; SendInvalidate: the key to invalidate
+	Remote uint64  // Write, Read: the peer's address
+	Window *Window // Invalidate
+}
+
+// Recv is one receive for PostRecv.
+type Recv struct {
+	ID  uint64
+	Seg Seg
+}
+
+// Status tells how a work request ended.
+type Status uint8
+
+const (
+	OK           Status = iota
+	Flushed             // the connection ended before it was carried out
+	LocalError          // bad length or protection on our side; the connection ends
+	RemoteAccess        // the peer refused the key, the range or the right; the connection ends
+	RemoteError         // the peer failed otherwise; the connection ends
+)
+
+func (s Status) String() string {
+	switch s {
+	case OK:
+		return "ok"
+	case Flushed:
+		return "flushed"
+	case LocalError:
+		return "local error"
+	case RemoteAccess:
+		return "remote access error"
+	case RemoteError:
+		return "remote error"
+	}
+	return fmt.Sprintf("Status(%d)", uint8(s))
+}
+
+// Completion reports one work request. A Send's or Write's completion says that its
+// memory may be reused, not that the peer has seen it. A Read's says that its bytes
+// are placed.
+type Completion struct {
+	ID          uint64 // of the Work or Recv; 0 for a receive from a pool
+	Op          Op
+	Status      Status
+	Invalidated uint32 // Recv: the key of ours that the peer invalidated, or 0
+	Buf         []byte // Recv: the message
+	BufID       uint32 // Recv from a pool: for Put
+}
+
+// Access is what a peer may do with a window.
+type Access uint8
+
+const (
+	RemoteRead  Access = 1 << iota // the peer may Read
+	RemoteWrite                    // the peer may Write
+)
+
+// Window is one exposure of memory to one peer. Key and Addr go into a chunk
+// segment as rdma_handle and rdma_offset; Key is never 0. It is fenced when the
+// completion of its Invalidate arrives, when a receive completion names its Key
+// as invalidated, or after Disconnected.
+type Window struct {
+	Key  uint32
+	Addr uint64
+	N    int
+	Slot any // the provider's; holds a pointer
+}
