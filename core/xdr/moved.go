@@ -41,6 +41,9 @@ func (r *Reader) Bulk(bound uint32) []byte {
 		return nil
 	}
 	b := r.Fixed(n)
+	if r.err != nil {
+		return nil
+	}
 	return m.Into[:copy(m.Into, b):len(b)]
 }
 

@@ -3,6 +3,7 @@ package xdr
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"unsafe"
 )
 
@@ -128,8 +129,9 @@ func (r *Reader) Bool() bool {
 }
 
 // Count reads the length of a variable array of at most bound items, each of at
-// least size bytes (RFC 4506 §4.13): a length that the stream cannot hold is refused
-// before anything is allocated for it.
+// least size bytes, in the stream as it is, that is 4 for an item that may be moved
+// (RFC 4506 §4.13): a length that the stream cannot hold is refused before anything is
+// allocated for it.
 func (r *Reader) Count(bound uint32, size int) int {
 	n := r.Uint32()
 	if r.err != nil {
@@ -139,14 +141,15 @@ func (r *Reader) Count(bound uint32, size int) int {
 		r.err = ErrBounds
 		return 0
 	}
-	if int64(n)*int64(size) > int64(r.Remaining()) {
+	if int64(n)*int64(max(size, 1)) > int64(r.Remaining()) {
 		r.err = ErrShort
 		return 0
 	}
 	return int(n)
 }
 
-// Fixed reads n opaque bytes (RFC 4506 §4.9): a view into the stream.
+// Fixed reads n opaque bytes (RFC 4506 §4.9): a view into the stream. What the
+// round-up bytes hold is not looked at: libtirpc sends what was in its buffer.
 func (r *Reader) Fixed(n int) []byte {
 	b := r.take(n)
 	r.take(-n & 3)
@@ -183,6 +186,10 @@ func (r *Reader) length(bound uint32) (int, bool) {
 	}
 	if n > bound {
 		r.err = ErrBounds
+		return 0, false
+	}
+	if uint64(n) > math.MaxInt { // an int of 32 bits: no stream is that long
+		r.err = ErrShort
 		return 0, false
 	}
 	return int(n), true

@@ -1,6 +1,10 @@
 package xdr
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
 
 // Marshaler is a type that writes itself; faults stick in w.
 type Marshaler interface{ MarshalXDR(w *Writer) }
@@ -50,8 +54,11 @@ func (w *Writer) Fail(err error) {
 }
 
 // Truncate cuts the stream back to n bytes of Bytes and drops, and releases, the bulk
-// items behind that.
+// items behind that: n is where an item ends. A fault stays.
 func (w *Writer) Truncate(n int) {
+	if n < 0 || n > len(w.buf) {
+		panic(fmt.Sprintf("xdr: truncate of %d bytes to %d", len(w.buf), n))
+	}
 	w.buf = w.buf[:n]
 	for len(w.bulk) > 0 && w.bulk[len(w.bulk)-1].Off > n {
 		last := &w.bulk[len(w.bulk)-1]
@@ -101,13 +108,26 @@ func (w *Writer) Fixed(b []byte) {
 
 // Opaque appends a variable opaque (RFC 4506 §4.10), copied.
 func (w *Writer) Opaque(b []byte) {
-	w.Uint32(uint32(len(b)))
-	w.Fixed(b)
+	if w.length(len(b)) {
+		w.Fixed(b)
+	}
+}
+
+// length appends the length word of an item, which has 32 bits.
+func (w *Writer) length(n int) bool {
+	if uint64(n) > math.MaxUint32 {
+		w.Fail(ErrBounds)
+		return false
+	}
+	w.Uint32(uint32(n))
+	return true
 }
 
 // String appends a string (RFC 4506 §4.11).
 func (w *Writer) String(s string) {
-	w.Uint32(uint32(len(s)))
+	if !w.length(len(s)) {
+		return
+	}
 	w.buf = append(w.buf, s...)
 	w.buf = append(w.buf, zeros[:-len(s)&3]...)
 }
@@ -116,10 +136,16 @@ func (w *Writer) String(s string) {
 // b stays where it is until the message is done with.
 func (w *Writer) BulkOpaque(b []byte) { w.BulkItem(Bulk{Data: b}) }
 
-// BulkItem is BulkOpaque with its memory and release; Off and Position are set here.
+// BulkItem is BulkOpaque with its memory and release; Off and Position are set here. An item
+// that is too long for XDR is a fault, and released like the others.
 func (w *Writer) BulkItem(it Bulk) {
 	n := len(it.Data)
-	w.Uint32(uint32(n))
+	if !w.length(n) {
+		if it.Release != nil {
+			it.Release()
+		}
+		return
+	}
 	it.Off, it.Position = len(w.buf), len(w.buf)+w.extra
 	w.bulk = append(w.bulk, it)
 	w.extra += n + (-n & 3)
