@@ -5,6 +5,7 @@ module github.com/rpcrdma/rpcrdma/test/bench
 go 1.26.0
 
 require (
+	github.com/rpcrdma/rpcrdma v0.0.0-00010101000000-000000000000
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.85.0
 )
