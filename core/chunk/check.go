@@ -13,16 +13,18 @@ type RecvLimits struct {
 	MaxReads, MaxWrites int
 	// MaxSegs bounds the segments of one chunk; 0: no bound.
 	MaxSegs int
-	// MaxBytes bounds what all Read chunks together make us pull; 0: no bound.
+	// MaxBytes bounds what all Read chunks together make us pull; 0: no bound
+	// but memory's.
 	MaxBytes uint64
 	// Send is the bytes of our Send back; 0: no bound. The reply's header returns the Write
 	// list and the Reply chunk: one that cannot be sent is refused before the call is executed.
 	Send int
 }
 
-// CheckCall judges the chunk lists of a call, RDMA_MSG or RDMA_NOMSG, before any memory is taken
-// for them. payload is the bytes that follow the header. A *ListError tells what to answer
-// with RDMA_ERROR; ErrPayload means GARBAGE_ARGS (D-37).
+// CheckCall judges the chunk lists of a call before any memory is taken for them. h.Proc is
+// its form, RDMA_MSG or RDMA_NOMSG (of a message that an operation wraps: the form it was wrapped
+// in); payload is the bytes that follow the header. A *ListError tells what to answer with
+// RDMA_ERROR; ErrPayload means GARBAGE_ARGS (D-37).
 func CheckCall(h *wire.Header, payload int, lim RecvLimits) error {
 	long := h.Proc == wire.NoMsg
 	zero := len(h.Reads) > 0 && h.Reads[0].Position == 0
@@ -68,8 +70,7 @@ func checkSegs(h *wire.Header, segs int, lim RecvLimits) error {
 
 // checkReads walks the Read list. Positions count in the unreduced stream (RFC 8166
 // §3.4.5): a chunk takes the place of its bytes and their round-up, included in its length
-// or not (§3.4.5.2). All sums are of 64 bits; a Read list that overflowed them would not fit
-// in memory.
+// or not (§3.4.5.2). Sums have 64 bits (T-28): a list that overflowed them would not fit in memory.
 func checkReads(h *wire.Header, payload uint64, lim RecvLimits) error {
 	var (
 		stream = payload // bytes of the reduced stream
@@ -86,7 +87,7 @@ func checkReads(h *wire.Header, payload uint64, lim RecvLimits) error {
 			return err
 		}
 		i = next
-		if bytes += n; lim.MaxBytes > 0 && bytes > lim.MaxBytes {
+		if bytes += n; lim.MaxBytes > 0 && bytes > lim.MaxBytes || bytes > math.MaxInt {
 			return tooMuch(h, "read chunks longer than accepted")
 		}
 		if at == 0 {
@@ -131,7 +132,7 @@ func tooMany(h *wire.Header, code wire.Code, most int, what string) error {
 	if h.Version == wire.Version1 {
 		return &ListError{Body: wire.ErrorBody{Code: wire.ErrChunk}, What: what}
 	}
-	return &ListError{Body: wire.ErrorBody{Code: code, Max: uint32(min(most, math.MaxUint32))}, What: what}
+	return &ListError{Body: wire.ErrorBody{Code: code, Max: uint32(most)}, What: what}
 }
 
 // tooMuch is more than we take in a way for which neither version has a code; version 2
@@ -144,7 +145,7 @@ func tooMuch(h *wire.Header, what string) error {
 	return &ListError{Body: wire.ErrorBody{Code: code}, What: what}
 }
 
-// CheckReply judges the chunk lists of a reply, RDMA_MSG or RDMA_NOMSG, against those that
+// CheckReply judges the chunk lists of a reply, its form being h.Proc, against those that
 // its call offered. payload is the bytes that follow the header. The error is a
 // *ListError: the reply is to be discarded (RFC 8166 §4.5).
 func CheckReply(h *wire.Header, offered *wire.Lists, payload int) error {

@@ -7,6 +7,13 @@
 // judge the chunk lists of a header, JoinCall and JoinReply make of them what xdr.Reader
 // takes. For every message and every limit, joining what was planned gives the message back.
 //
+//	segment.go  what chunks and headers measure
+//	part.go     runs of a message
+//	plan.go     a call out: inline, chunked, long; what it offers for its reply
+//	reply.go    a reply out, into what was offered
+//	check.go    chunk lists in: what is refused, and with which error
+//	join.go     chunks and inline bytes back to a message
+//
 // It works on values and byte counts: no provider, no goroutine, no lock, no RPC program
 // number. Which items may be moved is told by the program's binding, moving them is the
 // engine's. In the steady state nothing allocates: plans and results reuse their slices.

@@ -10,7 +10,7 @@ import (
 var (
 	// ErrHeader: the transport header, without any payload, is larger than one Send.
 	ErrHeader = errors.New("chunk: transport header larger than one send")
-	// ErrTooLong: a message or a chunk whose length 32 bits do not hold.
+	// ErrTooLong: a message or a chunk above maxLen.
 	ErrTooLong = errors.New("chunk: above 4 GiB")
 	// ErrPayload: the chunks do not fit the payload stream. The header is sound: a
 	// responder answers GARBAGE_ARGS (RFC 8166 §4.5.2, D-37).
@@ -28,6 +28,8 @@ func (e *PlanError) Error() string {
 }
 
 func (e *PlanError) Unwrap() error { return e.Err }
+
+func tooLong(n int) error { return &PlanError{ErrTooLong, n, maxLen} }
 
 // ResourceError is a reply for which the requester has not offered enough: ERR_CHUNK in
 // version 1; in version 2 Body tells it what is needed (D-33).

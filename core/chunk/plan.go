@@ -2,7 +2,6 @@ package chunk
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/rpcrdma/rpcrdma/core/wire"
@@ -69,8 +68,8 @@ func (p *CallPlan) Plan(msg *xdr.Writer, move bool, l Limits, spec ReplySpec, re
 	if err := msg.Err(); err != nil {
 		return Offer{}, err
 	}
-	if msg.Len() > math.MaxUint32 { // positions and lengths are 32 bits (RFC 8166 §3.4.5)
-		return Offer{}, &PlanError{ErrTooLong, msg.Len(), math.MaxUint32}
+	if msg.Len() > maxLen {
+		return Offer{}, tooLong(msg.Len())
 	}
 	offer, header, err := l.offer(spec, recv)
 	if err != nil {
@@ -82,7 +81,7 @@ func (p *CallPlan) Plan(msg *xdr.Writer, move bool, l Limits, spec ReplySpec, re
 	if p.NoMsg = k < 0; p.NoMsg {
 		k = l.long(msg, p.order, header, sure)
 	}
-	p.Moved = append(p.Moved[:0], p.order[:max(k, 0)]...)
+	p.Moved = append(p.Moved[:0], p.order[:k]...)
 	slices.Sort(p.Moved)
 	p.Parts, p.Len = appendParts(p.Parts[:0], msg, p.Moved)
 	p.Header = header
@@ -175,30 +174,32 @@ func (l Limits) long(msg *xdr.Writer, order []int, header, sure int) int {
 // offer plans what a call offers for its reply, and the bytes of its header without
 // the Read list.
 func (l Limits) offer(spec ReplySpec, recv int) (o Offer, header int, err error) {
-	o.Writes, o.Reply = l.offeredWrites(spec)
-	header = headerLen(l.Version)
-	for _, n := range o.Writes {
-		if n < 0 || n > math.MaxUint32 {
-			return Offer{}, 0, &PlanError{ErrTooLong, n, math.MaxUint32}
+	if spec.Max > maxLen {
+		return Offer{}, 0, tooLong(spec.Max)
+	}
+	for _, n := range spec.Writes {
+		if n < 0 || n > maxLen {
+			return Offer{}, 0, tooLong(n)
 		}
+	}
+	writes, stream := l.offeredWrites(spec)
+	if stream > maxLen-3 {
+		return Offer{}, 0, tooLong(stream)
+	}
+	header = headerLen(l.Version)
+	for _, n := range writes {
 		header += writeHead + l.segments(n)*segmentLen
 	}
 	// RFC 8166 §4.3.3: a Reply chunk whenever the largest reply, whose header returns
 	// the Write list, is larger than what we receive.
-	if header+o.Reply <= recv {
-		o.Reply = 0
-		return o, header, nil
+	if stream += pad(stream); stream > 0 && header+stream > recv {
+		o.Reply = stream
+		header += replyHead + l.segments(stream)*segmentLen
 	}
-	if o.Reply == 0 {
+	if header > recv { // the reply's header is as long as the call's, but for the Read list
 		return Offer{}, 0, &PlanError{ErrHeader, header, recv}
 	}
-	if o.Reply > math.MaxUint32 {
-		return Offer{}, 0, &PlanError{ErrTooLong, o.Reply, math.MaxUint32}
-	}
-	header += replyHead + l.segments(o.Reply)*segmentLen
-	if header > recv { // the reply's header returns all of it
-		return Offer{}, 0, &PlanError{ErrHeader, header, recv}
-	}
+	o.Writes = writes
 	return o, header, nil
 }
 
@@ -212,7 +213,7 @@ func (l Limits) offeredWrites(spec ReplySpec) (writes []int, stream int) {
 	// An empty chunk keeps the place of a result that is wanted inline; version 1
 	// servers refuse it (D-30), so there everything comes inline.
 	if few && (l.Version != wire.Version1 || !slices.Contains(writes, 0)) {
-		return writes, spec.Max + pad(spec.Max)
+		return writes, spec.Max
 	}
 	stream = spec.MaxWhole
 	if stream == 0 {
@@ -221,5 +222,5 @@ func (l Limits) offeredWrites(spec ReplySpec) (writes []int, stream int) {
 			stream += n + pad(n)
 		}
 	}
-	return nil, stream + pad(stream)
+	return nil, stream
 }

@@ -51,6 +51,8 @@ func TestCallPlan(t *testing.T) {
 			l: Limits{Version: v1, Send: 1024, MaxReads: -1}, noMsg: true, size: 28 + 24},
 		{name: "T-32 an empty item is never moved", items: []int{0},
 			l: Limits{Version: v1, Send: 1024, MaxReads: -1}, size: 28 + 12},
+		{name: "T-32 nor below any threshold", items: []int{0},
+			l: Limits{Version: v1, Send: 1024, MaxReads: -1, MoveAbove: -1}, size: 28 + 12},
 		{name: "T-9 one Read chunk: the largest, the others inline", items: []int{300, 2000, 300},
 			l: Limits{Version: v1, Send: 1024, MaxReads: 1}, moved: []int{1}, size: 28 + 24 + 8 + 3*4 + 600},
 		{name: "T-9 of equal ones the first", items: []int{300, 300},
@@ -124,6 +126,9 @@ func TestCallPlanRefused(t *testing.T) {
 		{"a message above 4 GiB", whale, Limits{Version: 2, Send: 1024, MaxReads: -1}, ReplySpec{}, 1024, ErrTooLong},
 		{"a write chunk above 4 GiB", msg, Limits{Version: 2, Send: 1024, MaxReads: -1, MaxWrites: -1}, ReplySpec{Writes: []int{1 << 32}, Max: 24}, 1024, ErrTooLong},
 		{"a reply above 4 GiB", msg, Limits{Version: 2, Send: 1024, MaxReads: -1}, ReplySpec{Max: 1 << 32}, 1024, ErrTooLong},
+		{"T-28 a reply beyond all bounds", msg, Limits{Version: 2, Send: 1024, MaxReads: -1}, ReplySpec{Max: math.MaxInt}, 1024, ErrTooLong},
+		{"T-28 results that 32 bits would wrap", msg, Limits{Version: 2, Send: 1024, MaxReads: -1}, ReplySpec{Writes: []int{math.MaxUint32, 4}, Max: 24}, 1024, ErrTooLong},
+		{"T-28 whole results beyond all bounds", msg, Limits{Version: 2, Send: 1024, MaxReads: -1}, ReplySpec{Writes: []int{4}, Max: 24, MaxWhole: math.MaxInt}, 1024, ErrTooLong},
 		{"a message that did not encode", broken, Limits{Version: 1, Send: 1024}, ReplySpec{}, 1024, xdr.ErrBounds},
 	} {
 		t.Run(c.name, func(t *testing.T) {

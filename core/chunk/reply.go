@@ -1,7 +1,6 @@
 package chunk
 
 import (
-	"math"
 	"slices"
 
 	"github.com/rpcrdma/rpcrdma/core/wire"
@@ -41,8 +40,8 @@ func (p *ReplyPlan) Plan(msg *xdr.Writer, move bool, l Limits, lists *wire.Lists
 	if err := msg.Err(); err != nil {
 		return err
 	}
-	if msg.Len() > math.MaxUint32 {
-		return &PlanError{ErrTooLong, msg.Len(), math.MaxUint32}
+	if msg.Len() > maxLen {
+		return tooLong(msg.Len())
 	}
 	p.Writes, p.moved = p.Writes[:0], p.moved[:0]
 	p.copyLists(lists)

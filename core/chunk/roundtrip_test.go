@@ -95,23 +95,22 @@ func genSpec(t *rapid.T) ReplySpec {
 	return s
 }
 
-// canSend tells, counted the long way, whether n bytes can be sent at all: what is offered fits
-// the reply, and the header with a Position-Zero Read chunk, or with the message behind it, the Send.
+// canSend tells, counted the long way, whether a message of n bytes can be sent at all: the
+// header that its reply returns fits what we receive; its own, with the message behind it or in a
+// Position-Zero Read chunk, fits the Send.
 func canSend(l Limits, spec ReplySpec, recv, n int) bool {
-	_, header, err := l.offer(spec, recv)
-	if err != nil {
-		h := wire.Header{Version: l.Version, Proc: wire.Msg}
-		w, stream := l.offeredWrites(spec)
-		for _, n := range w {
-			h.Writes = append(h.Writes, make(wire.Chunk, len(l.Segments(nil, n))))
-		}
-		if h.HasReply = h.Len()+stream > recv && stream > 0; h.HasReply {
-			h.Reply = make(wire.Chunk, len(l.Segments(nil, stream)))
-		}
-		return h.Len() <= recv
+	h := wire.Header{Version: l.Version, Proc: wire.Msg}
+	writes, stream := l.offeredWrites(spec)
+	for _, n := range writes {
+		h.Writes = append(h.Writes, make(wire.Chunk, len(l.Segments(nil, n))))
 	}
-
-	return header+n <= l.Send || header+24*len(l.Segments(nil, n)) <= l.Send
+	stream += pad(stream)
+	if h.HasReply = stream > 0 && h.Len()+stream > recv; h.HasReply {
+		h.Reply = make(wire.Chunk, len(l.Segments(nil, stream)))
+	}
+	long := h
+	long.Reads = make([]wire.ReadSegment, len(l.Segments(nil, n)))
+	return h.Len() <= recv && (h.Len()+n <= l.Send || long.Len() <= l.Send)
 }
 
 // wantForm checks the form of a call against the rules.
@@ -121,6 +120,11 @@ func wantForm(t *rapid.T, p *CallPlan, o Offer, l Limits, items []xdr.Bulk, move
 		moved[i] = true
 		if len(items[i].Data) == 0 {
 			t.Fatal("an empty item was moved")
+		}
+	}
+	for _, part := range p.Parts {
+		if part.N == 0 {
+			t.Fatalf("an empty part in %+v", p.Parts)
 		}
 	}
 	whole := p.Len

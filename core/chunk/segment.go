@@ -16,6 +16,10 @@ const (
 	replyHead  = 4          // count of segments: the word "present" is in listsLen
 )
 
+// maxLen is the longest message, chunk or segment: rdma_position and rdma_length have 32
+// bits. Where int has no more it is less.
+const maxLen = math.MaxUint32 & math.MaxInt
+
 // headerLen is the bytes of a header whose chunk lists are empty.
 func headerLen(version uint32) int {
 	if version == wire.Version1 {
@@ -28,7 +32,7 @@ func headerLen(version uint32) int {
 func pad(n int) int { return -n & 3 }
 
 // Segments appends to dst the lengths of the segments that a chunk of n bytes is
-// split into: none for an empty chunk.
+// split into: none for an empty chunk. A plan has counted them with its own SegLen and MaxSegs.
 func (l Limits) Segments(dst []int, n int) []int {
 	for size := l.segment(n); n > 0; n -= size {
 		dst = append(dst, min(n, size))
@@ -39,13 +43,16 @@ func (l Limits) Segments(dst []int, n int) []int {
 // segment is the length of each segment but the last of a chunk of n bytes. Where
 // MaxSegs makes them grow, they stay multiples of SegLen and so keep its alignment.
 func (l Limits) segment(n int) int {
-	size := math.MaxUint32 // the width of rdma_length
+	size := maxLen
 	if l.SegLen > 0 {
 		size = min(size, l.SegLen)
 	}
 	if l.MaxSegs > 0 && ceil(n, size) > l.MaxSegs {
-		size *= ceil(ceil(n, l.MaxSegs), size)
-		size = min(size, math.MaxUint32)
+		k := ceil(ceil(n, l.MaxSegs), size)
+		if k > maxLen/size {
+			return maxLen
+		}
+		size *= k
 	}
 	return size
 }
