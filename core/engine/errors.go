@@ -40,7 +40,7 @@ type TransportError struct {
 }
 
 func (e *TransportError) Error() string {
-	return fmt.Sprintf("peer refused the call's transport header: %v (version %d, XID %#08x)", e.Body, e.Version, e.XID)
+	return fmt.Sprintf("peer refused the call's transport header: %s (version %d, XID %#08x)", e.Body.Text(e.Version), e.Version, e.XID)
 }
 
 func (e *TransportError) Is(target error) bool {

@@ -68,6 +68,7 @@ type Call struct {
 
 	// Do's, until the call is an orphan.
 	plan    chunk.CallPlan
+	limits  chunk.Limits // that it was planned within
 	head    wire.Header
 	segs    []wire.Segment // backs head's chunks
 	lens    []int
@@ -349,11 +350,21 @@ func (c *Conn) planCall(call *Call, version uint32, settled bool) (chunk.Offer, 
 		whole += len(d.Buf) + -len(d.Buf)&3
 	}
 	spec.MaxWhole = max(spec.MaxWhole, whole)
-	if call.MoveResults && spec.MaxWhole+headerReserve > recv {
+	if call.MoveResults && len(call.writes) > 0 && spec.MaxWhole+headerReserve > recv {
 		spec.Writes = call.writes // else the results fit inline, and registering would cost more
+	} else {
+		spec.Max = spec.MaxWhole
 	}
+	if l.SegLen > 0 {
+		l.MaxSegs = maxSegments(min(send, recv))
+	}
+	call.limits = l
 	return call.plan.Plan(&call.Msg, call.Move, l, spec, recv)
 }
+
+// maxSegments bounds a chunk's segments so that a header with a Read list (24 bytes a segment,
+// RFC 8166 §4.3.1) and a Write or Reply chunk (16 bytes, §4.3.2) fits in one Send of n bytes.
+func maxSegments(n int) int { return (n - 128) / (24 + 16) }
 
 // headerReserve is the bytes of a reply's header without chunks, in either version.
 const headerReserve = 36
@@ -395,7 +406,7 @@ func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
 	if len(p.Moved) == 0 && !p.NoMsg && len(offer.Writes) == 0 && offer.Reply == 0 {
 		return nil
 	}
-	l := chunk.Limits{Version: version, SegLen: c.cfg.SegLen}
+	l := call.limits
 	bulk := call.Msg.Bulk()
 
 	// Windows are pointed at while they are in force: count before the first.
