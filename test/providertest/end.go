@@ -54,6 +54,7 @@ type end struct {
 type posted struct {
 	op     verbs.Op
 	seg    verbs.Seg
+	taken  bool // the call that posted it has returned
 	done   int
 	status verbs.Status
 }
@@ -265,15 +266,15 @@ func (e *end) Disconnected(err error) {
 	e.inside.Add(-1)
 }
 
-// open notes what was posted and has not completed. mu is held.
+// open notes what was accepted and has not completed. mu is held.
 func (e *end) open(when string) {
 	for id, p := range e.works {
-		if p.done == 0 {
+		if p.taken && p.done == 0 {
 			e.breaks("%s %v %d has not completed", when, p.op, id)
 		}
 	}
 	for id, p := range e.posts {
-		if p.done == 0 {
+		if p.taken && p.done == 0 {
 			e.breaks("%s receive %d has not completed", when, id)
 		}
 	}
@@ -285,6 +286,9 @@ func (e *end) audit() {
 	defer e.mu.Unlock()
 	if e.up && !e.gone {
 		e.breaks("Domain.Close has returned, but Disconnected was not called")
+	}
+	if e.up {
+		e.open("Domain.Close has returned, but")
 	}
 	if e.inside.Load() != 0 {
 		e.breaks("Domain.Close has returned, but a Handler runs")
@@ -320,6 +324,9 @@ func (e *end) tryPost(ws []verbs.Work) ([]uint64, int, error) {
 	n, err := e.conn.Post(ws)
 	e.calling.Delete(me)
 	e.mu.Lock()
+	for _, id := range ids[:n] {
+		e.works[id].taken = true
+	}
 	for _, id := range ids[n:] {
 		if e.works[id].done > 0 {
 			e.breaks("work %d was not accepted, and completed", id)
@@ -341,11 +348,12 @@ func (e *end) postRecv(seg verbs.Seg) error {
 	e.calling.Store(me, "PostRecv")
 	n, err := e.conn.PostRecv([]verbs.Recv{{ID: id, Seg: seg}})
 	e.calling.Delete(me)
-	if n == 1 {
-		return nil
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if n == 1 {
+		e.posts[id].taken = true
+		return nil
+	}
 	delete(e.posts, id)
 	for i, o := range e.order {
 		if o == id {

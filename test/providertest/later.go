@@ -1,3 +1,0 @@
-package providertest
-
-var setupChecks, queueChecks, endChecks, poolChecks, detachChecks, driveChecks, loadChecks []check
