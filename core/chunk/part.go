@@ -32,10 +32,8 @@ func appendParts(parts []Part, msg *xdr.Writer, moved []int) ([]Part, int) {
 		if n == 0 {
 			continue
 		}
-		if it.Off > at {
-			parts = append(parts, Part{Bulk: -1, Off: at, N: it.Off - at})
-			at = it.Off
-		}
+		parts = append(parts, Part{Bulk: -1, Off: at, N: it.Off - at}) // its length word at least
+		at = it.Off
 		parts = append(parts, Part{Bulk: i, N: n, Pad: pad(n)})
 		size += n + pad(n)
 	}
