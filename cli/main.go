@@ -39,6 +39,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	cmd, err := root.ExecuteContextC(ctx)
 	var done statusError
 	var failed failedError
+	var misused usageError
 	switch {
 	case err == nil:
 		return exitOK
@@ -48,7 +49,11 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		fmt.Fprintln(errs, "rpcrdma:", oneLine(failed.err))
 		return exitFailed
 	}
-	fmt.Fprintf(errs, "rpcrdma: %s; see %s --help\n", oneLine(err), cmd.CommandPath())
+	hint := "; see " + cmd.CommandPath() + " --help"
+	if errors.As(err, &misused) {
+		hint = "" // it says itself what would do
+	}
+	fmt.Fprintf(errs, "rpcrdma: %s%s\n", oneLine(err), hint)
 	return exitUsage
 }
 
@@ -72,7 +77,7 @@ Addresses are URLs whose scheme is the provider: iwarp://host:port. The query ta
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newVersion(), newProviders(), newDecode(), newEncode())
+	root.AddCommand(newVersion(), newProviders(), newPing(), newDecode(), newEncode())
 	return root
 }
 

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rpcrdma/rpcrdma/cli/capture"
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// connFlags are the flags of every verb that connects or listens.
+type connFlags struct {
+	protocol string
+	inline   int
+	credits  int
+	pcap     string
+	verbose  bool
+}
+
+func (f *connFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.protocol, "protocol", "auto", "RPC-over-RDMA version: auto, 1 or 2")
+	flags.IntVar(&f.inline, "inline", 4096, "bytes of the largest inline message, a multiple of 1024")
+	flags.IntVar(&f.credits, "credits", 64, "calls in flight on a connection")
+	flags.StringVar(&f.pcap, "pcap", "", "write the fabric's frames to this pcapng file (iwarp)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say more")
+}
+
+// options turns the flags into options of package rpc. finish writes out what is
+// open; it is called once, when the work is done.
+func (f *connFlags) options(errs io.Writer) (opts []rpc.Option, finish func() error, err error) {
+	switch f.protocol {
+	case "auto":
+	case "1":
+		opts = append(opts, rpc.WithVersions(1, 1))
+	case "2":
+		opts = append(opts, rpc.WithVersions(2, 2))
+	default:
+		return nil, nil, usagef("--protocol %s: want auto, 1 or 2", f.protocol)
+	}
+	if f.inline < 1024 || f.inline > 256<<10 || f.inline%1024 != 0 {
+		return nil, nil, usagef("--inline %d: want a multiple of 1024 from 1024 to 262144", f.inline)
+	}
+	if f.inline < 4096 && f.protocol != "1" {
+		return nil, nil, usagef("--inline %d: version 2 needs 4096 at least; raise it, or add --protocol 1", f.inline)
+	}
+	if f.credits < 1 || f.credits > 1<<14 {
+		return nil, nil, usagef("--credits %d: want 1 to 16384", f.credits)
+	}
+	opts = append(opts, rpc.WithInline(f.inline), rpc.WithCredits(f.credits))
+	var closers []func() error
+	var taps []verbs.Tap
+	if f.pcap != "" {
+		file, err := capture.Create(f.pcap)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--pcap: %w", err)
+		}
+		taps, closers = append(taps, file), append(closers, file.Close)
+	}
+	if os.Getenv("RPCRDMA_DEBUG") != "" {
+		d := newDebug(errs)
+		taps, closers = append(taps, d), append(closers, d.Close)
+		opts = append(opts, rpc.WithRecorder(d))
+	}
+	switch len(taps) {
+	case 0:
+	case 1:
+		opts = append(opts, rpc.WithTap(taps[0]))
+	default:
+		opts = append(opts, rpc.WithTap(tee(taps)))
+	}
+	return opts, func() (err error) {
+		for _, c := range closers {
+			err = errors.Join(err, c())
+		}
+		return err
+	}, nil
+}
+
+// target parses a URL of the command line: what is wrong with it is a misuse.
+func target(s string) (rpc.Target, error) {
+	t, err := rpc.ParseTarget(s)
+	if err != nil {
+		return t, usageError{err}
+	}
+	return t, nil
+}
+
+// advise turns what a connection failed of into a line that says what to do.
+func advise(t rpc.Target, err error) error {
+	server := t.Scheme + "://" + t.Address
+	var unknown *verbs.OptionError
+	var dns *net.DNSError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown):
+		return usageError{fmt.Errorf("%s: %w; rpcrdma providers -v lists the options", server, unknown)}
+	case errors.Is(err, context.Canceled):
+		return errInterrupted
+	case errors.As(err, &dns):
+		return fmt.Errorf("%s: no such host %q", server, dns.Name)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%s: connection refused: nothing listens there; is the server running, and on this port?", server)
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return fmt.Errorf("%s: no route to that host; check the address, or name the local one with ?local=", server)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %w; the local address is none of this machine's", server, trim(err, server))
+	case errors.Is(err, engine.ErrVersion):
+		return fmt.Errorf("%s: the server has no such version of RPC-over-RDMA: %w; try --protocol auto", server, err)
+	case errors.Is(err, verbs.ErrProtocol):
+		return fmt.Errorf("%s: the peer does not speak %s: %w", server, t.Scheme, trim(err, server))
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: no answer in time: %w", server, trim(err, server))
+	}
+	return fmt.Errorf("%s: %w", server, trim(err, server))
+}
+
+// trim takes a prefix that names the server off err, because the line names it already.
+func trim(err error, server string) error {
+	if rest, ok := strings.CutPrefix(err.Error(), "connect to "+server+": "); ok {
+		return trimmed{rest, err}
+	}
+	return err
+}
+
+type trimmed struct {
+	text string
+	err  error
+}
+
+func (t trimmed) Error() string { return t.text }
+func (t trimmed) Unwrap() error { return t.err }
+
+var errInterrupted = errors.New("interrupted")
