@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/rpcrdma/rpcrdma/core/chunk"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
@@ -75,6 +76,28 @@ func errIsClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
 func asHeaderError(err error) (he *wire.HeaderError, ok bool) {
 	ok = errors.As(err, &he)
 	return he, ok
+}
+
+// listFault is what to answer to a call whose chunk lists are at fault; what disagrees with the
+// payload only is found again when that is decoded (D-37).
+func listFault(err error) (body wire.ErrorBody, ok bool) {
+	var list *chunk.ListError
+	if errors.As(err, &list) {
+		return list.Body, true
+	}
+	return body, false
+}
+
+// replyFault is what to answer when a call cannot be carried out or its reply not be sent (D-33).
+func replyFault(err error, version uint32) wire.ErrorBody {
+	var short *chunk.ResourceError
+	switch {
+	case errors.As(err, &short):
+		return short.Body(version)
+	case version == wire.Version1:
+		return wire.ErrorBody{Code: wire.ErrChunk}
+	}
+	return wire.ErrorBody{Code: wire.ErrSystem}
 }
 
 func badReply(err error) error { return fmt.Errorf("%w: %w", ErrBadReply, err) }

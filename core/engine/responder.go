@@ -133,11 +133,11 @@ func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why e
 	err := chunk.CheckCall(h, len(payload), chunk.RecvLimits{
 		MaxReads: maxReads, MaxWrites: c.cfg.MaxChunks, MaxSegs: c.cfg.MaxSegs, MaxBytes: uint64(c.cfg.MaxCall),
 	})
-	var list *chunk.ListError
-	if errors.As(err, &list) {
-		return list.Body, err
+	if err != nil {
+		if body, bad := listFault(err); bad {
+			return body, err
+		}
 	}
-	// What disagrees with the payload is found again when it is decoded: GARBAGE_ARGS (D-37).
 	if latched == 0 {
 		c.mu.Lock()
 		c.latched = h.Version
@@ -163,11 +163,7 @@ func (c *Conn) pull(r *Request) {
 	for _, ch := range r.chunks {
 		mem, err := c.ep.GetMemory(ch.Len)
 		if err != nil {
-			code := wire.ErrSystem
-			if r.Header.Version == wire.Version1 {
-				code = wire.ErrChunk
-			}
-			c.sendError(r.Header.XID, r.Header.Version, wire.ErrorBody{Code: code})
+			c.sendError(r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
 			r.finish()
 			return
 		}
@@ -292,18 +288,10 @@ func (r *Request) Reply(move, flush bool) error {
 	c := r.conn
 	r.buf.putFor(r) // the receive is posted again before the reply that grants it leaves (RFC 8166 §3.3.1)
 	err := c.planReply(r, move)
-	var short *chunk.ResourceError
-	switch {
-	case errors.As(err, &short):
-		c.sendError(r.Header.XID, r.Header.Version, short.Body(r.Header.Version))
-	case err != nil:
-		code := wire.ErrSystem
-		if r.Header.Version == wire.Version1 {
-			code = wire.ErrChunk
-		}
-		c.sendError(r.Header.XID, r.Header.Version, wire.ErrorBody{Code: code})
-	default:
+	if err == nil {
 		err = c.sendReply(r)
+	} else {
+		c.sendError(r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
 	}
 	if err != nil {
 		r.finish()

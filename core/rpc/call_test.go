@@ -56,10 +56,14 @@ func (n readArgs) MaxReply() (reduced, whole int) { return 8, 8 + int(n) + 3 }
 
 func pattern(n int) []byte {
 	b := make([]byte, n)
+	fill(b)
+	return b
+}
+
+func fill(b []byte) {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8)
 	}
-	return b
 }
 
 func sum(b []byte) uint32 {
@@ -99,7 +103,7 @@ func serve(t testing.TB, url string, opts ...rpc.Option) *fixture {
 			if err != nil {
 				return err
 			}
-			copy(b.Bytes(), pattern(n))
+			fill(b.Bytes())
 			r.Results.BulkItem(b.Bulk(n))
 			return nil
 		}},

@@ -248,6 +248,7 @@ type invocation struct {
 	head   rpcmsg.CallHeader
 	reply  rpcmsg.ReplyHeader
 	info   CallInfo
+	opts   []CallOption
 }
 
 var invocations = sync.Pool{New: func() any { return new(invocation) }}
@@ -258,29 +259,31 @@ var invocations = sync.Pool{New: func() any { return new(invocation) }}
 func (c *Client) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, results xdr.Unmarshaler, opts ...CallOption) error {
 	inv := invocations.Get().(*invocation)
 	inv.info = CallInfo{Proc: proc, Target: c.target, XID: c.xids(), Args: args, Results: results}
+	inv.opts = append(inv.opts[:0], opts...) // so that the caller's need not escape
 	var err error
 	if len(c.opts.intercs) == 0 {
-		err = c.invoke(ctx, inv, opts)
+		err = c.invoke(ctx, inv)
 	} else {
-		err = c.intercept(ctx, inv, opts, c.opts.intercs)
+		err = c.intercept(ctx, inv, c.opts.intercs)
 	}
 	inv.info = CallInfo{}
+	clear(inv.opts)
 	invocations.Put(inv)
 	return err
 }
 
-func (c *Client) intercept(ctx context.Context, inv *invocation, opts []CallOption, rest []ClientInterceptor) error {
+func (c *Client) intercept(ctx context.Context, inv *invocation, rest []ClientInterceptor) error {
 	if len(rest) == 0 {
-		return c.invoke(ctx, inv, opts)
+		return c.invoke(ctx, inv)
 	}
 	return rest[0](ctx, &inv.info, func(ctx context.Context) error {
-		return c.intercept(ctx, inv, opts, rest[1:])
+		return c.intercept(ctx, inv, rest[1:])
 	})
 }
 
-func (c *Client) invoke(ctx context.Context, inv *invocation, opts []CallOption) error {
+func (c *Client) invoke(ctx context.Context, inv *invocation) error {
 	call := engine.NewCall()
-	if err := c.encode(inv, call, opts); err != nil {
+	if err := c.encode(inv, call); err != nil {
 		call.Free()
 		return err
 	}
@@ -300,7 +303,7 @@ func (c *Client) invoke(ctx context.Context, inv *invocation, opts []CallOption)
 // replyRoom is the bytes of a reply's header: with the largest verifier (RFC 5531 §8.2).
 const replyRoom = 24 + rpcmsg.MaxAuthBody
 
-func (c *Client) encode(inv *invocation, call *engine.Call, opts []CallOption) error {
+func (c *Client) encode(inv *invocation, call *engine.Call) error {
 	info := &inv.info
 	p := info.Proc
 	call.XID, call.Move = info.XID, p.Binding.Args
@@ -311,8 +314,8 @@ func (c *Client) encode(inv *invocation, call *engine.Call, opts []CallOption) e
 	h := &inv.head
 	*h = rpcmsg.CallHeader{XID: info.XID, Program: p.Program, Version: p.Version, Proc: p.Number}
 	auth := c.opts.auth
-	for i := range opts {
-		o := &opts[i]
+	for i := range inv.opts {
+		o := &inv.opts[i]
 		switch {
 		case o.into != nil:
 			call.Into = append(call.Into, engine.Dest{Buf: o.into, Mem: o.mem})

@@ -1,0 +1,77 @@
+package rpc_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+)
+
+// TestAllocations: a small call with reused arguments and results allocates nothing on either
+// side, nor does a bulk read into a buffer of the caller's.
+func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	f := serve(t, "loopback://127.0.0.1:0")
+	c := dial(t, f.url)
+	bg := context.Background()
+	in, out := blob(pattern(64)), make(blob, 0, 64)
+	echo := func() {
+		if err := c.Call(bg, procEcho, &in, &out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	echo()
+	if n := testing.AllocsPerRun(2000, echo); n > 0 {
+		t.Errorf("a call of 64 bytes: %v allocations", n)
+	}
+	buf, err := rpc.NewBuffer(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buf.Free()
+	args, res := readArgs(1<<20), bulk(nil)
+	read := func() {
+		if err := c.Call(bg, procRead, &args, &res, rpc.IntoBuffer(buf, 0, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	if n := testing.AllocsPerRun(50, read); n > 0 {
+		t.Errorf("a read of 1 MiB: %v allocations", n)
+	}
+}
+
+func BenchmarkEcho64(b *testing.B) {
+	f := serve(b, "loopback://127.0.0.1:0")
+	c := dial(b, f.url)
+	bg := context.Background()
+	in, out := blob(pattern(64)), make(blob, 0, 64)
+	if err := c.Call(bg, procEcho, &in, &out); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.Call(bg, procEcho, &in, &out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEcho64Parallel(b *testing.B) {
+	f := serve(b, "loopback://127.0.0.1:0")
+	c := dial(b, f.url)
+	bg := context.Background()
+	b.ReportAllocs()
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		in, out := blob(pattern(64)), make(blob, 0, 64)
+		for pb.Next() {
+			if err := c.Call(bg, procEcho, &in, &out); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
