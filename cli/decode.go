@@ -96,7 +96,7 @@ func parseHex(s string) ([]byte, error) {
 func decode(b []byte) (*message, error) {
 	m := &message{Header: new(wire.Header)}
 	n, err := m.Header.Parse(b, wire.ProfileCel04)
-	if err == nil {
+	if err == nil && n < len(b) { // a header by itself is fine here
 		err = m.Header.CheckRest(len(b) - n)
 	}
 	if err != nil {
