@@ -114,6 +114,8 @@ type WriteArgs struct {
 	Count  uint32
 	Stable StableHow
 	Data   []byte
+
+	Mem any // what the transport knows Data's memory by (xdr.Bulk), or nil; not sent
 }
 
 func (a *WriteArgs) MarshalXDR(w *xdr.Writer) {
@@ -121,7 +123,7 @@ func (a *WriteArgs) MarshalXDR(w *xdr.Writer) {
 	w.Uint64(a.Offset)
 	w.Uint32(a.Count)
 	w.Uint32(uint32(a.Stable))
-	w.BulkOpaque(a.Data)
+	w.BulkItem(xdr.Bulk{Data: a.Data, Mem: a.Mem})
 }
 
 func (a *WriteArgs) UnmarshalXDR(r *xdr.Reader) {

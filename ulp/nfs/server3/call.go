@@ -23,7 +23,7 @@ type buffer interface {
 }
 
 // memory hands out buffers.
-type memory interface{ buffer(n int) buffer }
+type memory interface{ buffer(n int) (buffer, error) }
 
 // call is one request. Its procedures decode args, act, and write results; their error is
 // one of RPC, for which nothing was done.

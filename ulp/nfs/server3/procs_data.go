@@ -82,7 +82,10 @@ func (c *call) pread(n *node, st *stat, a *nfs3.ReadArgs, r *nfs3.ReadRes) (buff
 	if err != nil {
 		return nil, statusOf(err)
 	}
-	buf := c.mem.buffer(want)
+	buf, err := c.mem.buffer(want)
+	if err != nil {
+		return nil, nfs3.ErrJukebox
+	}
 	b, got := buf.Bytes()[:want], 0
 	for got < want {
 		k, err := unix.Pread(fd, b[got:], int64(a.Offset)+int64(got))
