@@ -158,11 +158,17 @@ func (s *Records) begin() bool {
 	return s.err == nil
 }
 
-// space is the free part of buf, cut at the end of the fragment; the buffer grows when it is full.
+// space is the free part of buf, cut at the end of the fragment. The buffer grows when it is full:
+// it doubles, so that many fragments cost no more copying than one, up to the limit, or to the
+// record's end where that is known.
 func (s *Records) space() []byte {
 	n := len(s.buf)
 	if n == cap(s.buf) {
-		grown := make([]byte, n, min(n+s.left, max(2*n, firstBuffer)))
+		size := min(max(2*n, firstBuffer), s.max)
+		if s.last {
+			size = min(size, n+s.left)
+		}
+		grown := make([]byte, n, size)
 		copy(grown, s.buf)
 		s.buf = grown
 	}

@@ -97,10 +97,17 @@ func TestRecordFragments(t *testing.T) {
 	// The classic Sun library sends 4000 bytes a fragment.
 	s := NewRecords(8 << 20)
 	fragment := append(AppendMark(nil, 4000, false), make([]byte, 4000)...)
+	grown, size := 0, 0
 	for range 2000 {
 		if _, _, err := s.Feed(fragment); err != nil {
 			t.Fatal(err)
 		}
+		if cap(s.buf) != size {
+			grown, size = grown+1, cap(s.buf)
+		}
+	}
+	if grown > 9 { // from 64 KiB to 8 MiB by doubling
+		t.Errorf("copied %d times", grown)
 	}
 }
 
