@@ -103,7 +103,7 @@ var loadChecks = []check{
 		}
 	}},
 	{name: "windows come and go on many goroutines while the peer uses them", run: func(w *world) {
-		a, b := w.connect(link{recvs: 256})
+		a, b := w.connect(link{recvs: 512})
 		w.meet(a, b)
 		var wg sync.WaitGroup
 		for p := range 8 {
