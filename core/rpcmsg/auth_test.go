@@ -213,3 +213,32 @@ func BenchmarkCallSys(b *testing.B) {
 		}
 	})
 }
+
+// TestPlainServer: the identity, or the AUTH_ERROR that the caller gets.
+func TestPlainServer(t *testing.T) {
+	cred, err := (&Sys{Machine: "m", UID: 7}).Auth()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name   string
+		server PlainServer
+		cred   Auth
+		uid    int // -1: no identity
+		want   error
+	}{
+		{"AUTH_NONE", PlainServer(AuthNone), Auth{}, -1, nil},
+		{"§10.1 AUTH_NONE with a body", PlainServer(AuthNone), Auth{Body: []byte{1}}, -1, nil},
+		{"AUTH_SYS", PlainServer(AuthSys), cred, 7, nil},
+		{"AUTH_SYS cut", PlainServer(AuthSys), Auth{AuthSys, cred.Body[:8]}, -1, &AuthError{AuthBadCred}},
+		{"AUTH_NONE where AUTH_SYS is asked", PlainServer(AuthSys), Auth{}, -1, &AuthError{AuthRejectedCred}},
+	} {
+		id, err := tc.server.Accept(&CallHeader{Cred: tc.cred}, nil)
+		if (err == nil) != (tc.want == nil) || err != nil && !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if s, ok := id.(*Sys); ok != (tc.uid >= 0) || ok && s.UID != uint32(tc.uid) {
+			t.Errorf("%s: identity %v", tc.name, id)
+		}
+	}
+}

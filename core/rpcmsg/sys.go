@@ -101,3 +101,40 @@ func (*Plain) Unwrap(_ *CallHeader, dst, results []byte) ([]byte, error) {
 }
 
 var _ ClientAuth = (*Plain)(nil)
+
+// PlainServer is the ServerAuth of AUTH_NONE, whose identity is nil, and of AUTH_SYS, whose
+// identity is a *Sys. It takes the caller's word for it, which is all that these flavors have. A
+// server that must not allocate calls Sys.Parse itself.
+type PlainServer Flavor
+
+func (p PlainServer) Flavor() Flavor { return Flavor(p) }
+
+// Accept refuses another flavor, and a body of AUTH_SYS that is no authsys_parms. The body
+// of AUTH_NONE is not looked at: RFC 5531 §10.1 only recommends that it be empty.
+func (p PlainServer) Accept(h *CallHeader, _ []byte) (any, error) {
+	switch {
+	case h.Cred.Flavor != Flavor(p):
+		return nil, &AuthError{AuthRejectedCred}
+	case h.Cred.Flavor == AuthSys:
+		s := new(Sys)
+		if s.Parse(h.Cred.Body) != nil {
+			return nil, &AuthError{AuthBadCred}
+		}
+		return s, nil
+	}
+	return nil, nil
+}
+
+func (PlainServer) Verf(*CallHeader, any) (Auth, error) { return Auth{}, nil }
+
+func (PlainServer) Protects(any) bool { return false }
+
+func (PlainServer) Unwrap(_ *CallHeader, _ any, dst, args []byte) ([]byte, error) {
+	return append(dst, args...), nil
+}
+
+func (PlainServer) Wrap(_ *CallHeader, _ any, dst, results []byte) ([]byte, error) {
+	return append(dst, results...), nil
+}
+
+var _ ServerAuth = PlainServer(AuthNone)

@@ -117,7 +117,7 @@ type jsonUpdProp struct {
 }
 
 // MarshalJSON writes the header; what Append would write is all in it.
-func (h *Header) MarshalJSON() ([]byte, error) {
+func (h Header) MarshalJSON() ([]byte, error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
