@@ -76,14 +76,11 @@ func (c *Conn) passLead(from *Call) {
 // break RFC 8166 §3.3.1, and a key taken away would make the peer's next access end the connection
 // for all. The caller gets its memory back first.
 func (c *Conn) giveUp(ctx context.Context, call *Call) error {
-	cause := context.Cause(ctx)
+	cause := causeOf(ctx)
 	c.mu.Lock()
 	if call.settled.Load() {
 		c.mu.Unlock()
 		return nil
-	}
-	if cause == nil {
-		cause = ErrTimeout
 	}
 	if call.state == callFencing {
 		// The reply is here; what is left is local and short.
@@ -180,9 +177,10 @@ func (c *Conn) freeCallers(call *Call) error {
 
 // startTicker runs the clock of calls without a deadline of their own. Called with mu held.
 func (c *Conn) startTicker() {
-	if len(c.pending) != 1 {
+	if c.ticking {
 		return
 	}
+	c.ticking = true
 	period := c.cfg.CallTimeout / timeoutTicks
 	if c.ticker == nil {
 		c.ticker = time.AfterFunc(period, c.onTick)
@@ -197,21 +195,27 @@ const timeoutTicks = 8
 func (c *Conn) onTick() {
 	c.mu.Lock()
 	c.tick++
-	kick := false
-	for call := c.live.head; call != nil; call = call.next {
-		if !call.bounded && c.tick-call.tick > timeoutTicks && !call.gaveUp.Load() {
-			call.gaveUp.Store(true)
-			call.wakeUp()
-			kick = true
-		}
-	}
-	if len(c.pending) > 0 && !c.down {
+	kick := c.expire(&c.live)
+	c.expire(&c.waiting.callList)
+	if c.ticking = c.live.head != nil || c.waiting.head != nil; c.ticking && !c.down {
 		c.ticker.Reset(c.cfg.CallTimeout / timeoutTicks)
 	}
 	c.mu.Unlock()
 	if kick && c.driver != nil {
 		c.driver.Kick()
 	}
+}
+
+// expire makes the calls of l that have waited for CallTimeout give up.
+func (c *Conn) expire(l *callList) (any bool) {
+	for call := l.head; call != nil; call = call.next {
+		if !call.bounded && c.tick-call.tick > timeoutTicks && !call.gaveUp.Load() {
+			call.gaveUp.Store(true)
+			call.wakeUp()
+			any = true
+		}
+	}
+	return any
 }
 
 // invalidateUsers fences the caller's own windows while the call goes on waiting.

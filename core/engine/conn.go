@@ -46,6 +46,7 @@ type Conn struct {
 	orphaned int // bytes that orphans hold
 	tick     uint32
 	ticker   *time.Timer
+	ticking  bool
 	calls    table[Call]
 	requests table[Request]
 	serving  int // requests received and not finished

@@ -95,9 +95,6 @@ func (c *Conn) end(call *Call, outcome callState, err error) {
 		delete(c.pending, call.XID)
 	}
 	c.live.remove(call)
-	if len(c.pending) == 0 && c.ticker != nil {
-		c.ticker.Stop()
-	}
 	if call.orphan && outcome == callAgain {
 		outcome = callDone
 	}

@@ -237,32 +237,49 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 	}
 	call.state = callWaiting
 	c.waiting.push(call)
+	call.tick = c.tick
+	c.startTicker()
 	c.counters.CreditWaits++
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.CreditWait, XID: call.XID})
 
-	select {
-	case <-call.wake:
-	case <-ctx.Done():
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case call.state == callReady: // a credit, be it too late
-		if ctx.Err() == nil {
-			return nil
+	for {
+		select {
+		case <-call.wake: // perhaps a token of an earlier life
+		case <-ctx.Done():
 		}
-		c.dropCredit(call)
-		return context.Cause(ctx)
-	case c.down:
+		c.mu.Lock()
+		over := ctx.Err() != nil || call.gaveUp.Load()
+		var err error
+		switch {
+		case call.state == callReady && over: // a credit, too late
+			c.dropCredit(call)
+			err = causeOf(ctx)
+		case call.state == callReady:
+			c.mu.Unlock()
+			return nil
+		case c.down:
+			err = c.lostErr()
+		case c.neg.State == NegFailed:
+			err = ErrVersion
+		case over:
+			err = causeOf(ctx)
+		default:
+			c.mu.Unlock()
+			continue
+		}
 		c.waiting.remove(call)
-		return c.lostErr()
-	case c.neg.State == NegFailed:
-		c.waiting.remove(call)
-		return ErrVersion
+		c.mu.Unlock()
+		return err
 	}
-	c.waiting.remove(call)
-	return context.Cause(ctx)
+}
+
+// causeOf is why ctx ended, or ErrTimeout when it has not.
+func causeOf(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return ErrTimeout
 }
 
 // giveCredit and dropCredit move a credit to call and back. Called with mu held.

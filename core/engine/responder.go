@@ -101,6 +101,8 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 // errSilent: nothing is answered.
 var errSilent = errors.New("dropped")
 
+var errNoReads = errors.New("Read chunk from a peer that serves no RDMA Reads")
+
 // admit tells whether a call is allowed now; else what to answer. why is nil, errSilent, or the
 // reason for body.
 func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why error) {
@@ -126,12 +128,13 @@ func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why e
 	if h.Proc == wire.Msg && len(payload) == 0 {
 		return c.refusal(h, wire.NoPayload)
 	}
-	maxReads := c.cfg.MaxChunks
-	if c.caps.MaxReads == 0 {
-		maxReads = 0
+	if c.caps.MaxReads == 0 && len(h.Reads) > 0 { // the peer serves no RDMA Reads: it cannot mean it
+		return replyFault(nil, h.Version), errNoReads
 	}
+	send, _ := c.limits(h.Version)
 	err := chunk.CheckCall(h, len(payload), chunk.RecvLimits{
-		MaxReads: maxReads, MaxWrites: c.cfg.MaxChunks, MaxSegs: c.cfg.MaxSegs, MaxBytes: uint64(c.cfg.MaxCall),
+		MaxReads: c.cfg.MaxChunks, MaxWrites: c.cfg.MaxChunks, MaxSegs: c.cfg.MaxSegs,
+		MaxBytes: uint64(c.cfg.MaxCall), Send: send,
 	})
 	if err != nil {
 		if body, bad := listFault(err); bad {

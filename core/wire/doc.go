@@ -9,7 +9,8 @@
 //	errs.go      why a header is refused, and what may be answered
 //	limits.go    what a peer can make us allocate
 //	privdata.go  RFC 8797
-//	json.go text.go  for people
+//	check.go     what is wrong with a header that was put together
+//	json.go text.go names.go  for people
 //
 // A header is refused in three steps with three tables. Parse takes the first two: the bytes make
 // a header (readable), and lists, positions and counts agree (well-formed). Whether the message
