@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -273,7 +274,7 @@ func TestErrors(t *testing.T) {
 func TestRandom(t *testing.T) {
 	d, r := start(t), seeded(t)
 	headers, accepted, refused := 0, 0, 0
-	for range 1500 {
+	for range 4000 {
 		version := uint32(1 + r.IntN(2))
 		p := procs[version][r.IntN(len(procs[version]))]
 		if p == wire.ErrorMsg {
@@ -297,7 +298,8 @@ func TestRandom(t *testing.T) {
 			var got wire.Header
 			n, err := got.Parse(m, wire.ProfileCel04)
 			if err != nil {
-				refused++ // not asked: C would allocate what a garbled length says
+				refused++
+				d.refuses(t, version, m, err)
 				continue
 			}
 			accepted++
@@ -305,6 +307,22 @@ func TestRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d headers; changed ones: %d accepted by both, %d refused", headers, accepted, refused)
+}
+
+// refuses asks that C, too, refuses m where the XDR alone is the reason. What C lets pass and we
+// do not: bools and directions of any value, positions, NOMSG without chunks, sizes above our limits.
+func (d *driver) refuses(t testing.TB, version uint32, m []byte, err error) {
+	t.Helper()
+	var e *wire.HeaderError
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	switch e.Reason {
+	case wire.Truncated, wire.BadProc, wire.UnknownCode:
+		if got := d.ask(t, "d"+fmt.Sprint(version), hexOf(m)); got != "!" {
+			t.Fatalf("%v: %x\nC reads %s", err, m, got)
+		}
+	}
 }
 
 // mutate changes something behind XID and version.

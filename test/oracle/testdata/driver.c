@@ -13,6 +13,7 @@
  * of the XDR, lists and arrays with their length before them, opaques and strings in hex, "-"
  * when empty.
  */
+#include <sys/resource.h>
 #include "driver.h"
 
 #define BYTES (1 << 22)
@@ -118,6 +119,10 @@ run(XDR *x, char what, union any *m)
 int
 main(void)
 {
+	/* xdr_array allocates what a length word says: a garbled one must fail, not hurt */
+	struct rlimit as = {256 << 20, 256 << 20};
+
+	setrlimit(RLIMIT_AS, &as);
 	while (fgets(line, sizeof line, stdin) != NULL) {
 		char *cmd = strtok_r(line, " \n", &at);
 		union any m;
@@ -161,6 +166,11 @@ main(void)
 			} else {
 				putchar('!');
 			}
+			if (cmd[1] == '1')
+				xdr_free((xdrproc_t)xdr_rdma_msg, (char *)&m.v1);
+			else if (cmd[1] == '2')
+				xdr_free((xdrproc_t)xdr_rpcrdma2_xprt_hdr, (char *)&m.v2);
+			free(b);
 		}
 		putchar('\n');
 		fflush(stdout);
