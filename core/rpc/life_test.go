@@ -292,7 +292,7 @@ func TestShutdown(t *testing.T) {
 				t.Fatalf("Shutdown: %v", err)
 			}
 			if err := <-done; err != nil || !bytes.Equal(res, pattern(900)) {
-				t.Errorf("the call in progress: %v", err)
+				t.Errorf("the call in progress: %v; client %+v; server %+v", err, c.Counters(), f.srv.Counters())
 			}
 		})
 	}

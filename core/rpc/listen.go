@@ -109,6 +109,10 @@ func (l *Listener) serve(ctx context.Context, s *Server) error {
 // accept sets one connection up.
 func (l *Listener) accept(ctx context.Context, s *Server, req verbs.Request, up *connGroup) {
 	peer := req.RemoteAddr()
+	if !s.settingUp() {
+		req.Reject(nil)
+		return
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cfg := l.opts.engine
 	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx) }
@@ -126,12 +130,10 @@ func (l *Listener) accept(ctx context.Context, s *Server, req verbs.Request, up 
 		s.opts.log.Warn("connection not accepted", "peer", peer, "error", err)
 		cancel()
 		up.done()
+		s.accepted(nil)
 		return
 	}
-	if !s.accepted(conn) {
-		conn.Abort(ErrClosed)
-		return
-	}
+	s.accepted(conn)
 	select {
 	case <-conn.Done(): // it ended before it was counted in
 		s.ended(conn)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +26,7 @@ type Server struct {
 	mu        sync.Mutex // guards what follows
 	listeners map[*Listener]struct{}
 	conns     map[serverConn]struct{}
+	setups    int // connections that may serve already and are not in conns yet
 	closing   bool
 	past      obs.Counters
 	serving   sync.WaitGroup // Serve calls
@@ -149,15 +152,47 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	return err
 }
 
-// accepted counts a connection in. False: the server is closing.
-func (s *Server) accepted(c serverConn) bool {
+// settingUp announces a connection: from here on calls may come. False: the server is closing.
+func (s *Server) settingUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return false
 	}
-	s.conns[c] = struct{}{}
+	s.setups++
 	return true
+}
+
+// accepted counts in a connection that was announced; nil: it did not come about.
+func (s *Server) accepted(c serverConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setups--
+	if c != nil {
+		s.conns[c] = struct{}{}
+	}
+}
+
+// idle tells whether nothing is being served, nor can be soon.
+func (s *Server) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if c.Serving() > 0 {
+			return false
+		}
+	}
+	return s.setups == 0
+}
+
+// each calls f for every connection.
+func (s *Server) each(f func(serverConn)) {
+	s.mu.Lock()
+	conns := slices.Collect(maps.Keys(s.conns))
+	s.mu.Unlock()
+	for _, c := range conns {
+		f(c)
+	}
 }
 
 func (s *Server) ended(c serverConn) {
@@ -192,54 +227,48 @@ func (s *Server) Connections() int {
 // Shutdown takes no further connections, waits until the calls in progress have been answered, and
 // closes. When ctx ends first it cuts them short and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	conns := s.close()
-	defer s.wait()
+	s.stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for _, c := range conns {
-		for c.Serving() > 0 {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				for _, c := range conns {
-					c.Abort(ErrClosed)
-				}
-				return context.Cause(ctx)
-			}
+	for !s.idle() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.Close()
+			return context.Cause(ctx)
 		}
 	}
-	for _, c := range conns {
-		c.Close()
-	}
+	s.each(func(c serverConn) { c.Close() })
+	s.wait()
 	return nil
 }
 
 // Close ends every connection at once, and returns when no goroutine of the server is left.
 func (s *Server) Close() error {
-	for _, c := range s.close() {
-		c.Abort(ErrClosed)
+	s.stop()
+	for !s.noSetups() {
+		time.Sleep(time.Millisecond)
 	}
+	s.each(func(c serverConn) { c.Abort(ErrClosed) })
 	s.wait()
 	return nil
 }
 
-// close stops the listeners and tells the connections that are up.
-func (s *Server) close() []serverConn {
+func (s *Server) noSetups() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.setups == 0
+}
+
+// stop stops the listeners.
+func (s *Server) stop() {
 	s.mu.Lock()
 	s.closing = true
-	conns := make([]serverConn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	listeners := make([]*Listener, 0, len(s.listeners))
-	for l := range s.listeners {
-		listeners = append(listeners, l)
-	}
+	listeners := slices.Collect(maps.Keys(s.listeners))
 	s.mu.Unlock()
 	for _, l := range listeners {
 		l.stop()
 	}
-	return conns
 }
 
 func (s *Server) wait() {

@@ -213,12 +213,13 @@ func (l *Listener) serveTCP(ctx context.Context, s *Server) error {
 			}
 			return err
 		}
-		c := &tcpConn{conn: nc, s: s, slots: make(chan struct{}, tcpCalls)}
-		c.ctx, c.cancel = context.WithCancel(ctx)
-		if !s.accepted(c) {
+		if !s.settingUp() {
 			nc.Close()
 			continue
 		}
+		c := &tcpConn{conn: nc, s: s, slots: make(chan struct{}, tcpCalls)}
+		c.ctx, c.cancel = context.WithCancel(ctx)
+		s.accepted(c)
 		conns.Go(func() {
 			stop := context.AfterFunc(ctx, func() { nc.Close() })
 			err := readRecords(nc, l.opts.tcpMax, c.serve)
