@@ -7,7 +7,10 @@ type KeyKind uint8
 
 const (
 	KeysRandom KeyKind = iota + 1 // software: unguessable, random start address, checked per connection
-	KeysDevice                    // the device's own
+	// KeysDevice are the device's own: range and rights are checked, and a key is dead after its fence,
+	// but it may be guessed, and may work on other connections of the domain. Where peers do not trust one another
+	// each gets its own domain.
+	KeysDevice
 )
 
 // Caps is what a domain, or a connection of it, can do. It is discovered once and

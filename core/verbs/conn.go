@@ -17,7 +17,8 @@ type Conn interface {
 	// Expose lets the peer reach n bytes of r from off with the rights a, by the Key
 	// and Addr that it fills into w. It is in force before the next Post. The
 	// exposure is for one RPC: it ends by Invalidate, by the peer's
-	// SendInvalidate or with the connection. w must not be in use; it may be reused once
+	// SendInvalidate or with the connection: the provider sees to it before Disconnected,
+	// also where a device's key would outlive it. w must not be in use; it may be reused once
 	// fenced. It may be a system call: never call it under a lock that Complete takes.
 	// A send-queue slot that a device needs for it is kept beside Caps.Queue.
 	Expose(w *Window, r Region, off, n int, a Access) error
@@ -30,8 +31,9 @@ type Conn interface {
 	// never blocks. n < len(ws) with a nil error: the queue (Caps.Queue) is full, the
 	// rest was never posted. Each that was posted completes exactly once: done, failed
 	// or flushed. The order at the peer is the order here: Writes before a Send are
-	// placed before that Send completes there. Reads beyond Caps.MaxReads stall what
-	// was posted after them. A work that is malformed (ErrBadWork) is refused whole,
+	// placed before that Send completes there. A Read is over only with its completion: a
+	// Send posted behind it may arrive before the peer has served it. Reads beyond
+	// Caps.MaxReads stall what was posted after them. A work that is malformed (ErrBadWork) is refused whole,
 	// with those behind it.
 	Post(ws []Work) (n int, err error)
 
@@ -58,7 +60,8 @@ type Handler interface {
 	// a completion are the provider's: cs until Complete returns, Buf until Put (with a
 	// pool) or the next PostRecv of that buffer.
 	Complete(cs []Completion)
-	// Disconnected comes exactly once, after the last completion. err is nil after an
+	// Disconnected comes exactly once, after the last completion; those that the
+	// device never gave the provider makes up as flushed. err is nil after an
 	// orderly end by either side, else the cause: a *TerminatedError when the peer
 	// reported an error, ErrRemoteAccess (wrapped) when it reached for what it may not.
 	Disconnected(err error)

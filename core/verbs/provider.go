@@ -94,7 +94,8 @@ type Options struct {
 	// Private chooses our private data once the device is known; peer is nil when
 	// dialling. nil: none. Longer than Caps.Private is an error of Dial or Accept.
 	Private func(caps Caps, peer []byte) []byte
-	// Ready runs before the peer is able to send: receives are posted here. An error
+	// Ready runs before the peer is able to send: receives are posted here, and nothing else
+	// is yet possible on the Conn. An error
 	// ends the set-up and is returned by Dial or Accept. Completions may arrive before
 	// Dial or Accept has returned.
 	Ready func(Conn) error

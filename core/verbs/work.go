@@ -71,7 +71,7 @@ type Status uint8
 
 const (
 	OK           Status = iota
-	Flushed             // the connection ended before it was carried out
+	Flushed             // the connection ended first; a Send may have arrived all the same
 	LocalError          // bad length or protection on our side; the connection ends
 	RemoteAccess        // the peer refused the key, the range or the right; the connection ends
 	RemoteError         // the peer failed otherwise; the connection ends
