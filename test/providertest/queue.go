@@ -131,7 +131,7 @@ var queueChecks = []check{
 		a.do(invalidate(own))
 	}},
 	{name: "a chain may run in Complete alone: posting and flushing from within it", run: func(w *world) {
-		const rounds = 2000
+		const rounds = 500
 		a, b := w.connect(link{})
 		w.meet(a, b)
 		over := make(chan struct{})
@@ -157,7 +157,7 @@ var queueChecks = []check{
 		bounce(a)
 		bounce(b)
 		a.do(send(a.mem([]byte("ball"))))
-		among(w, "2000 bounces", over)
+		among(w, "500 bounces", over)
 	}},
 	{name: "Expose, PostRecv and Invalidate work from within Complete", run: func(w *world) {
 		a, b := w.connect(link{posted: true})

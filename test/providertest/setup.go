@@ -71,10 +71,15 @@ var setupChecks = []check{
 		n := w.caps().Private + 1
 		d := w.open()
 		l := w.listen(d)
-		a := w.end("a", w.open(), &link{}, nil)
+		a, b := w.end("a", w.open(), &link{}, nil), w.end("b", d, &link{}, nil)
+		ctx, cancel := context.WithCancel(w.ctx)
+		accepted := make(chan error, 1)
+		go func() { accepted <- b.accept(ctx, l, verbs.Options{}) }()
 		if err := a.dial(w.ctx, l.Addr().String(), verbs.Options{Private: private(make([]byte, n))}); err == nil {
-			w.Fatalf("Dial took %d bytes", n)
+			w.Errorf("Dial took %d bytes", n)
 		}
+		cancel()
+		among(w, "Accept", accepted)
 	}},
 	{name: "private data longer than Caps.Private is an error of Accept, and the dialler hears of it", run: func(w *world) {
 		n := w.caps().Private + 1

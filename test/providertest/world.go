@@ -135,7 +135,7 @@ func (w *world) tryConnect(l *link) (a, b *end, err error) {
 	if dialErr != nil {
 		cancel()
 	}
-	return a, b, errors.Join(dialErr, <-accepted)
+	return a, b, errors.Join(dialErr, among(w, "Accept", accepted))
 }
 
 func (e *end) dial(ctx context.Context, addr string, o verbs.Options) error {

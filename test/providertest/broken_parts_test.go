@@ -1,0 +1,189 @@
+package providertest_test
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+func allRights(c *mconn, w *verbs.Window, r verbs.Region, off, n int, a verbs.Access) error {
+	return c.Conn.Expose(w, r, off, n, verbs.RemoteRead|verbs.RemoteWrite)
+}
+
+// wider exposes one byte more than asked.
+func wider(c *mconn, w *verbs.Window, r verbs.Region, off, n int, a verbs.Access) error {
+	err := c.Conn.Expose(w, r, off, n+1, a)
+	w.N = n
+	return err
+}
+
+// dummy is a window that nobody uses, for an Invalidate that ends nothing else.
+func (c *mconn) dummy() *verbs.Window {
+	r, err := c.dom.Alloc(8)
+	if err != nil {
+		panic(err)
+	}
+	w := new(verbs.Window)
+	if err := c.Conn.Expose(w, r, 0, 8, verbs.RemoteRead); err != nil {
+		panic(err)
+	}
+	return w
+}
+
+// conns is every connection of the process, for a provider that mixes them up.
+type conns struct {
+	mu sync.Mutex
+	cs []*mconn
+}
+
+var everyConn conns
+
+func (s *conns) add(c *mconn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cs = append(s.cs, c)
+}
+
+func (s *conns) all() []*mconn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*mconn(nil), s.cs...)
+}
+
+// hasty closes behind its caller's back.
+type hasty struct{ verbs.Domain }
+
+func (d hasty) Close() error {
+	go d.Domain.Close()
+	return nil
+}
+
+// wasteful makes a new region each time, dirty, and bears a second Release.
+type wasteful struct{ verbs.Domain }
+
+type heapRegion struct{ mem []byte }
+
+func (r *heapRegion) Bytes() []byte { return r.mem }
+func (r *heapRegion) Release()      {}
+
+func (d wasteful) Register(mem []byte) (verbs.Region, error) { return &heapRegion{mem}, nil }
+
+func (d wasteful) Alloc(n int) (verbs.Region, error) {
+	mem := make([]byte, n)
+	mem[n-1] = 1
+	return &heapRegion{mem}, nil
+}
+
+// generous makes pools of no bound that keep what is put back.
+type generous struct{ verbs.Domain }
+
+type generousPool struct{ verbs.RecvPool }
+
+func (d generous) NewRecvPool(n, size int) (verbs.RecvPool, error) {
+	p, err := d.Domain.NewRecvPool(n, size)
+	return generousPool{p}, err
+}
+
+func (generousPool) Reserve(int) error { return nil }
+func (generousPool) Put(uint32)        {}
+
+func (d generous) Dial(ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
+	strip(&o)
+	return d.Domain.Dial(ctx, addr, o)
+}
+
+func (d generous) Listen(ctx context.Context, addr string, o verbs.ListenOptions) (verbs.Listener, error) {
+	l, err := d.Domain.Listen(ctx, addr, o)
+	return stripListener{l}, err
+}
+
+func strip(o *verbs.Options) {
+	if p, ok := o.Recv.(generousPool); ok {
+		o.Recv = p.RecvPool
+	}
+}
+
+type stripListener struct{ verbs.Listener }
+
+func (l stripListener) Accept(ctx context.Context) (verbs.Request, error) {
+	r, err := l.Listener.Accept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return stripRequest{r}, nil
+}
+
+type stripRequest struct{ verbs.Request }
+
+func (r stripRequest) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
+	strip(&o)
+	return r.Request.Accept(ctx, o)
+}
+
+// lateReady runs Ready when the connection is up.
+type lateReady struct{ verbs.Request }
+
+func (r lateReady) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
+	ready := o.Ready
+	o.Ready = nil
+	c, err := r.Request.Accept(ctx, o)
+	if err == nil {
+		err = ready(c)
+	}
+	return c, err
+}
+
+// mute rejects without a word.
+type mute struct{ verbs.Request }
+
+func (r mute) Reject([]byte) error { return r.Request.Reject(nil) }
+
+// deaf does not hear a context.
+type deaf struct{ verbs.Listener }
+
+func (l deaf) Accept(context.Context) (verbs.Request, error) {
+	return l.Listener.Accept(context.Background())
+}
+
+// stubborn does not close.
+type stubborn struct{ verbs.Listener }
+
+func (l stubborn) Close() error { return nil }
+
+// oneByOne shows no request before the one before it was answered.
+type oneByOne struct {
+	verbs.Listener
+	turn sync.Mutex
+}
+
+func (l *oneByOne) Accept(ctx context.Context) (verbs.Request, error) {
+	l.turn.Lock()
+	r, err := l.Listener.Accept(ctx)
+	if err != nil {
+		l.turn.Unlock()
+		return nil, err
+	}
+	return turnRequest{r, l}, nil
+}
+
+type turnRequest struct {
+	verbs.Request
+	l *oneByOne
+}
+
+func (r turnRequest) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
+	defer r.l.turn.Unlock()
+	return r.Request.Accept(ctx, o)
+}
+
+// release reports what was kept back, on the caller's goroutine.
+func (c *mconn) release() {
+	c.mu.Lock()
+	later := c.later
+	c.later = nil
+	c.mu.Unlock()
+	if len(later) > 0 {
+		c.h.Complete(later)
+	}
+}
