@@ -174,6 +174,17 @@ func TestRefuseBeyond(t *testing.T) {
 	}
 }
 
+// TestNoLoop: whoever made the refusal, an RDMA_ERROR is not answered with another one (RFC 8166 §4.2.4).
+func TestNoLoop(t *testing.T) {
+	for v := range uint32(4) {
+		for why := TooShort; why <= UnknownOption; why++ {
+			if body, ok := (&HeaderError{Version: v, Proc: ErrorMsg, Reason: why}).Answer(Call, 1, 2); ok {
+				t.Errorf("version %d, %v: %v", v, why, body)
+			}
+		}
+	}
+}
+
 // TestRest: what may follow a header (v2 §6.2.1, D-26).
 func TestRest(t *testing.T) {
 	reply := Lists{HasReply: true}
