@@ -1,0 +1,103 @@
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
+)
+
+var errDomainClosed = fmt.Errorf("iwarp: domain closed: %w", net.ErrClosed)
+
+// domain is a key table, registrations, and what belongs to them.
+type domain struct {
+	net   stream.Network
+	local string // an address, or ""
+	opt   options
+	caps  verbs.Caps
+	keys  keys
+	mem   memory
+
+	ctx    context.Context // ends with the domain
+	cancel context.CancelCauseFunc
+	gone   sync.WaitGroup // every goroutine of the domain
+
+	mu        sync.Mutex // guards what follows
+	closed    bool
+	conns     map[*conn]struct{}
+	listeners map[*listener]struct{}
+}
+
+func newDomain(n stream.Network, local string, o options) *domain {
+	d := &domain{
+		net:       n,
+		local:     local,
+		opt:       o,
+		caps:      o.caps(),
+		conns:     map[*conn]struct{}{},
+		listeners: map[*listener]struct{}{},
+	}
+	d.mem.slabs = map[*region]struct{}{}
+	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	return d
+}
+
+// Caps implements verbs.Domain.
+func (d *domain) Caps() verbs.Caps { return d.caps }
+
+// enter counts c and its two goroutines in; false: the domain is closed.
+func (d *domain) enter(c *conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.conns[c] = struct{}{}
+	d.gone.Add(2)
+	return true
+}
+
+func (d *domain) leave(c *conn) {
+	d.mu.Lock()
+	delete(d.conns, c)
+	d.mu.Unlock()
+}
+
+// begin counts in one goroutine of a set-up.
+func (d *domain) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.gone.Add(1)
+	}
+	return !d.closed
+}
+
+// Close implements verbs.Domain. It is not for a Handler to call: it waits for Handlers.
+func (d *domain) Close() error {
+	d.mu.Lock()
+	first := !d.closed
+	d.closed = true
+	var conns []*conn
+	for c := range d.conns {
+		conns = append(conns, c)
+	}
+	var errs []error
+	for l := range d.listeners {
+		errs = append(errs, l.shut())
+	}
+	d.mu.Unlock()
+	d.cancel(errDomainClosed)
+	for _, c := range conns {
+		c.hurry()
+	}
+	d.gone.Wait()
+	if !first {
+		return nil
+	}
+	return errors.Join(append(errs, d.mem.close())...) // each connection revoked its windows before it left
+}

@@ -1,0 +1,339 @@
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
+)
+
+const defaultBacklog = 128
+
+// listener takes streams, reads each one's request on a goroutine of its own, and hands
+// out those that are whole.
+type listener struct {
+	dom     *domain
+	in      stream.Listener
+	backlog int
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	asking []*request // in set-up, oldest first
+	ready  []*request // whole, not accepted yet
+	more   chan struct{}
+	done   chan struct{} // closed with the listener
+}
+
+// request is one stream that wants to become a connection.
+type request struct {
+	l     *listener
+	s     stream.Stream
+	frame mpa.Frame
+	bytes []byte // the frame's, for the tap
+
+	mu    sync.Mutex
+	taken bool        // Accept, Reject, time or the listener's end answers
+	late  *time.Timer // rejects
+}
+
+var (
+	errListenerClosed = fmt.Errorf("iwarp: listener closed: %w", net.ErrClosed)
+	errAnswered       = errors.New("iwarp: the request has been answered, or was given up")
+)
+
+// Listen implements verbs.Domain.
+func (d *domain) Listen(ctx context.Context, addr string, o verbs.ListenOptions) (verbs.Listener, error) {
+	at, err := d.hostOr(addr)
+	if err != nil {
+		return nil, fmt.Errorf("iwarp: listen: %w", err)
+	}
+	in, err := d.net.Listen(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("iwarp: listen %s: %w", addr, err)
+	}
+	l := &listener{dom: d, in: in, backlog: o.Backlog, more: make(chan struct{}, 1), done: make(chan struct{})}
+	if l.backlog <= 0 {
+		l.backlog = defaultBacklog
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		in.Close()
+		return nil, errDomainClosed
+	}
+	d.listeners[l] = struct{}{}
+	d.gone.Add(1)
+	go l.run()
+	return l, nil
+}
+
+func (l *listener) Addr() netip.AddrPort { return l.in.Addr() }
+
+// run takes streams until the listener ends.
+func (l *listener) run() {
+	defer l.dom.gone.Done()
+	for {
+		s, err := l.in.Accept()
+		if err == nil {
+			l.admit(&request{l: l, s: s})
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		// Out of descriptors, or the peer has gone already: neither is ours to mend.
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-l.done:
+			return
+		}
+	}
+}
+
+// admit begins a set-up. When the backlog is full, the oldest that is still in set-up gives
+// way: it has shown least.
+func (l *listener) admit(r *request) {
+	l.mu.Lock()
+	var out *request
+	switch {
+	case l.closed:
+		out = r
+	case len(l.asking)+len(l.ready) < l.backlog:
+	case len(l.asking) > 0:
+		out, l.asking = l.asking[0], l.asking[1:]
+	default:
+		out = r
+	}
+	if out != r {
+		l.asking = append(l.asking, r)
+		l.dom.gone.Add(1) // run is counted, so the domain is waiting for us too
+		go r.read()
+	}
+	l.mu.Unlock()
+	if out != nil {
+		out.drop()
+	}
+}
+
+// drop ends the request without a word; its reader notices.
+func (r *request) drop() { _ = r.s.Reset() }
+
+// read waits for the peer's request.
+func (r *request) read() {
+	defer r.l.dom.gone.Done()
+	_ = r.s.SetReadDeadline(time.Now().Add(r.l.dom.opt.setup))
+	f, b, err := readFrame(r.s, false)
+	if err == nil {
+		err = mpa.Check(f)
+	}
+	if errors.Is(err, mpa.ErrMarkers) {
+		_ = r.s.SetWriteDeadline(time.Now().Add(r.l.dom.opt.setup / 2))
+		_ = writeAll(r.s, mpa.Refusal(f, nil).Append(nil))
+		r.l.forget(r)
+		_ = r.s.Close()
+		return
+	}
+	if err != nil {
+		r.l.forget(r)
+		r.drop()
+		return
+	}
+	_ = r.s.SetReadDeadline(time.Time{})
+	r.frame, r.bytes = f, b
+	if !r.l.offer(r) {
+		r.drop()
+	}
+}
+
+func remove(list []*request, r *request) ([]*request, bool) {
+	for i, x := range list {
+		if x == r {
+			return append(list[:i:i], list[i+1:]...), true
+		}
+	}
+	return list, false
+}
+
+func (l *listener) forget(r *request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking, _ = remove(l.asking, r)
+	l.ready, _ = remove(l.ready, r)
+}
+
+// offer hands r to Accept. From here on it is rejected if nobody answers it in time.
+func (l *listener) offer(r *request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var had bool
+	if l.asking, had = remove(l.asking, r); !had || l.closed {
+		return false
+	}
+	l.ready = append(l.ready, r)
+	r.mu.Lock()
+	r.late = time.AfterFunc(r.l.dom.opt.setup, func() { _ = r.Reject(nil) })
+	r.mu.Unlock()
+	poke(l.more)
+	return true
+}
+
+// Accept implements verbs.Listener.
+func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
+	for {
+		l.mu.Lock()
+		if l.closed {
+			l.mu.Unlock()
+			return nil, errListenerClosed
+		}
+		if len(l.ready) > 0 {
+			r := l.ready[0]
+			l.ready = l.ready[1:]
+			if len(l.ready) > 0 {
+				poke(l.more)
+			}
+			l.mu.Unlock()
+			return r, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.more:
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Close implements verbs.Listener. Who was not accepted is turned away; requests that were
+// handed out are their holders'.
+func (l *listener) Close() error {
+	l.dom.mu.Lock()
+	delete(l.dom.listeners, l)
+	l.dom.mu.Unlock()
+	return l.shut()
+}
+
+func (l *listener) shut() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	asking, ready := l.asking, l.ready
+	l.asking, l.ready = nil, nil
+	close(l.done)
+	l.mu.Unlock()
+	err := l.in.Close()
+	for _, r := range asking {
+		r.drop()
+	}
+	for _, r := range ready {
+		_ = r.Reject(nil)
+	}
+	return err
+}
+
+func (r *request) PeerPrivateData() []byte    { return r.frame.Private }
+func (r *request) RemoteAddr() netip.AddrPort { return r.s.RemoteAddr() }
+
+// take makes the caller the one who answers.
+func (r *request) take() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.taken {
+		return false
+	}
+	r.taken = true
+	r.late.Stop()
+	return true
+}
+
+// Reject implements verbs.Request.
+func (r *request) Reject(private []byte) error {
+	if err := r.l.dom.fits(private); err != nil {
+		return fmt.Errorf("iwarp: reject: %w", err)
+	}
+	if !r.take() {
+		return errAnswered
+	}
+	r.l.forget(r)
+	_ = r.s.SetWriteDeadline(time.Now().Add(r.l.dom.opt.setup / 2))
+	err := writeAll(r.s, mpa.Refusal(r.frame, private).Append(nil))
+	if e := r.s.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("iwarp: reject: %w", err)
+	}
+	return nil
+}
+
+// Accept implements verbs.Request.
+func (r *request) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
+	if !r.take() {
+		return nil, errAnswered
+	}
+	c, err := r.accept(ctx, &o)
+	if err != nil {
+		return nil, fmt.Errorf("iwarp: accept: %w", err)
+	}
+	return c, nil
+}
+
+func (r *request) accept(ctx context.Context, o *verbs.Options) (*conn, error) {
+	c, private, answer, err := r.prepare(ctx, o)
+	if err != nil {
+		_ = r.s.SetWriteDeadline(time.Now().Add(r.l.dom.opt.setup / 2))
+		_ = writeAll(r.s, mpa.Refusal(r.frame, nil).Append(nil))
+		if c != nil {
+			c.mu.Lock()
+			c.end(err, byFIN)
+			c.mu.Unlock()
+			c.dom.keys.revokeAll(c)
+		}
+		_ = r.s.Close()
+		return nil, err
+	}
+	done := limit(ctx, r.s, r.l.dom.opt.setup/2)
+	b := answer.Accept(private).Append(nil)
+	c.tapFrame(false, r.bytes)
+	c.tapFrame(true, b)
+	err = writeAll(r.s, b)
+	if cause := done(); cause != nil {
+		err = cause
+	}
+	if err == nil {
+		err = c.start()
+	}
+	if err != nil {
+		c.abandon(err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// prepare makes our end, up to Ready.
+func (r *request) prepare(ctx context.Context, o *verbs.Options) (c *conn, private []byte, a mpa.Answer, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, a, err
+	}
+	d := r.l.dom
+	if c, err = d.newConn(o); err != nil {
+		return nil, nil, a, err
+	}
+	c.attach(r.s)
+	a = c.offer(0).Asked(r.frame)
+	c.adopt(a.Agreed, r.frame.Private)
+	if private, err = c.say(o, r.frame.Private); err != nil {
+		return nil, nil, a, err
+	}
+	return c, private, a, c.getReady(o)
+}

@@ -1,0 +1,100 @@
+//go:build unix
+
+package stream
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+)
+
+// TCP is the network of the operating system.
+type TCP struct {
+	NoDelay          bool
+	SendBuf, RecvBuf int // bytes; 0 leaves the kernel's own tuning on
+}
+
+// Dial implements Network; names are resolved and their addresses tried as net.Dialer does.
+func (t TCP) Dial(ctx context.Context, local, addr string) (Stream, error) {
+	d := net.Dialer{Control: t.control}
+	if local != "" {
+		ip, err := netip.ParseAddr(local)
+		if err != nil {
+			return nil, err
+		}
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0))
+	}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return t.stream(c)
+}
+
+// Listen implements Network.
+func (t TCP) Listen(ctx context.Context, addr string) (Listener, error) {
+	lc := net.ListenConfig{Control: t.control}
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &tcpListener{t: t, l: l.(*net.TCPListener)}, nil
+}
+
+// control sets buffers before the handshake, which fixes the window's scale.
+func (t TCP) control(_, _ string, rc syscall.RawConn) error {
+	if t.SendBuf == 0 && t.RecvBuf == 0 {
+		return nil
+	}
+	var err error
+	if e := rc.Control(func(fd uintptr) { err = setBuffers(fd, t.SendBuf, t.RecvBuf) }); e != nil {
+		return e
+	}
+	return err
+}
+
+func (t TCP) stream(nc net.Conn) (Stream, error) {
+	c := nc.(*net.TCPConn)
+	if !t.NoDelay { // Go sets it
+		if err := c.SetNoDelay(false); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	rc, err := c.SyscallConn()
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	s := &tcpStream{TCPConn: c, rc: rc, local: addrPort(c.LocalAddr()), remote: addrPort(c.RemoteAddr())}
+	s.init()
+	return s, nil
+}
+
+type tcpListener struct {
+	t TCP
+	l *net.TCPListener
+}
+
+func (l *tcpListener) Accept() (Stream, error) {
+	c, err := l.l.Accept()
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.t.stream(c)
+	if err != nil {
+		return nil, fmt.Errorf("a connection from %v: %w", c.RemoteAddr(), err)
+	}
+	return s, nil
+}
+
+func (l *tcpListener) Addr() netip.AddrPort { return addrPort(l.l.Addr()) }
+func (l *tcpListener) Close() error         { return l.l.Close() }
+
+// addrPort gives IPv4 addresses their own form where the socket is a dual one.
+func addrPort(a net.Addr) netip.AddrPort {
+	ap := a.(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}

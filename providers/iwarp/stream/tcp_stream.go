@@ -1,0 +1,93 @@
+//go:build unix
+
+package stream
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// tcpStream talks to the socket by readv and writev. The callbacks that the poller
+// calls are bound once, in init; fd is theirs, while they run.
+type tcpStream struct {
+	*net.TCPConn
+	rc            syscall.RawConn
+	local, remote netip.AddrPort
+	in, out       side
+}
+
+// side is one direction.
+type side struct {
+	fd  uintptr
+	try func() bool
+	run func(fd uintptr) bool
+	vec vector
+}
+
+func (s *tcpStream) init() {
+	s.in.bind()
+	s.out.bind()
+}
+
+func (d *side) bind() {
+	d.run = func(fd uintptr) bool {
+		d.fd = fd
+		return d.try()
+	}
+}
+
+func (s *tcpStream) Read(try func() bool) error {
+	s.in.try = try
+	return s.rc.Read(s.in.run)
+}
+
+func (s *tcpStream) Write(try func() bool) error {
+	s.out.try = try
+	return s.rc.Write(s.out.run)
+}
+
+func (s *tcpStream) Readv(v [][]byte) (int, error) {
+	n, err := s.in.vec.read(s.in.fd, v)
+	if n == 0 && err == nil {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+func (s *tcpStream) Writev(v [][]byte) (int, error) { return s.out.vec.write(s.out.fd, v) }
+
+func (s *tcpStream) LocalAddr() netip.AddrPort  { return s.local }
+func (s *tcpStream) RemoteAddr() netip.AddrPort { return s.remote }
+
+// Reset drops what was not sent and answers the peer with RST.
+func (s *tcpStream) Reset() error {
+	_ = s.SetLinger(0) // an error says that it is closed already
+	return s.TCPConn.Close()
+}
+
+// MSS asks the kernel; without an answer it is what every network carries.
+func (s *tcpStream) MSS() int {
+	mss := 536
+	_ = s.rc.Control(func(fd uintptr) {
+		if n, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG); err == nil {
+			mss = n
+		}
+	})
+	return mss
+}
+
+func setBuffers(fd uintptr, send, recv int) error {
+	if send > 0 {
+		if err := unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, send); err != nil {
+			return err
+		}
+	}
+	if recv > 0 {
+		return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, recv)
+	}
+	return nil
+}
