@@ -16,6 +16,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
 )
 
@@ -187,6 +188,8 @@ var transports = []struct {
 	{"v1", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}, 1},
 	{"v2 segments", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithSegmentLength(8192)}, 2},
 	{"v1 move all", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1), rpc.WithMoveAbove(1)}, 1},
+	{"iwarp v2", "iwarp://127.0.0.1:0", nil, 2},
+	{"iwarp v1", "iwarp://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}, 1},
 	{"tcp", "tcp://127.0.0.1:0", nil, 0},
 }
 

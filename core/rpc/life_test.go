@@ -120,7 +120,10 @@ func waitFor(t testing.TB, what string, f func() bool) {
 	t.Fatalf("still waiting for %s", what)
 }
 
-func TestCancelledAtRandom(t *testing.T) { cancelAtRandom(t, "loopback://127.0.0.1:0") }
+func TestCancelledAtRandom(t *testing.T) {
+	t.Run("loopback", func(t *testing.T) { cancelAtRandom(t, "loopback://127.0.0.1:0") })
+	t.Run("iwarp", func(t *testing.T) { cancelAtRandom(t, "iwarp://127.0.0.1:0") })
+}
 
 // cancelAtRandom cancels 1,000 calls at random moments among traffic of 64 callers.
 func cancelAtRandom(t *testing.T, url string) {
