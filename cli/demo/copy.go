@@ -201,7 +201,7 @@ func (c *copier) batch(ctx context.Context, batch []piece) error {
 	return err
 }
 
-// read fills a piece by READs with a Write chunk into the slab.
+// read fills a piece by READs into the slab: with a Write chunk, unless all of the reply fits inline.
 func (c *copier) read(ctx context.Context, p *piece) error {
 	for n := 0; n < p.len; {
 		args := nfs3.ReadArgs{File: p.n.handle, Offset: uint64(p.off) + uint64(n), Count: uint32(p.len - n)}

@@ -40,7 +40,7 @@ func TestPass(t *testing.T) {
 		}
 		return s
 	}
-	for _, p := range []plan{{name: "tree", want: 2, min: 1, max: 2, echo: true}, {name: "tree", want: 1, min: 1, max: 1, echo: true}} {
+	for _, p := range []plan{{name: "tree", want: 2, min: 1, max: 2, echo: true, inline: 4096}, {name: "tree", want: 1, min: 1, max: 1, echo: true, inline: 4096}} {
 		before := state()
 		back := map[uint32]string{1: "one", 2: "two"}[p.want]
 		got, err := pass(ctx, clientConfig{From: ready.URLs[1], To: ready.URLs[0], Back: back, Min: p.min, Max: p.max, Echo: true, Inline: 4096, Credits: 64}, func(string, int64, int64) {})
@@ -52,7 +52,7 @@ func TestPass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Pass{Version: got.Version, Client: got.Counters, Server: minus(after.Counters, before.Counters), Echoes: got.Echoes, Credits: got.Credits}
+		r := Pass{Bytes: source.Bytes(), Version: got.Version, Client: got.Counters, Server: minus(after.Counters, before.Counters), Echoes: got.Echoes, Credits: got.Credits}
 		r.judge(p, source, got.Received, stored)
 		for _, c := range r.Checks {
 			if !c.OK {

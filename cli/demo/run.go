@@ -37,6 +37,7 @@ type plan struct {
 	want       uint32 // the version that must be settled
 	min, max   uint32
 	echo       bool
+	inline     int
 }
 
 // Run makes the passes. The error is what kept it from finishing; whether all was as said is in the
@@ -89,6 +90,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	for i, p := range plans {
+		p.inline = o.Inline
 		pr, err := runPass(ctx, o, srv, p, store, fmt.Sprintf("back%d", i), sums[p.tree], srv.urls[1+index(trees, p.tree)])
 		if err != nil {
 			srv.stop()

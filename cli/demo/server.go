@@ -86,7 +86,8 @@ type server struct {
 // add serves one export, with the echo program beside NFS.
 func (s *server) add(ctx context.Context, cfg serverConfig, e export) (url string, err error) {
 	// Names need not survive a crash of the machine here, so nothing waits for the disk.
-	nfs, err := server3.New(e.Dir, server3.Options{ReadOnly: e.ReadOnly, Squash: server3.SquashNone, Async: true})
+	// Several servers share this process's descriptors, up to three for each open object.
+	nfs, err := server3.New(e.Dir, server3.Options{ReadOnly: e.ReadOnly, Squash: server3.SquashNone, Async: true, MaxOpen: 128})
 	if err != nil {
 		return "", err
 	}
