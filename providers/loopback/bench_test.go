@@ -2,6 +2,7 @@ package loopback
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -12,8 +13,9 @@ type end struct {
 	conn  verbs.Conn
 	pool  verbs.RecvPool
 	echo  []verbs.Work // posted for each receive
-	recvs int
-	done  chan int // works completed, if not nil
+	recvs atomic.Int64
+	done  chan int      // works completed, if not nil
+	came  chan struct{} // told of each receive, if not nil
 	gone  chan error
 }
 
@@ -24,8 +26,14 @@ func (e *end) Complete(cs []verbs.Completion) {
 			works++
 			continue
 		}
+		if cs[i].Status != verbs.OK {
+			continue
+		}
 		e.pool.Put(cs[i].BufID)
-		e.recvs++
+		e.recvs.Add(1)
+		if e.came != nil {
+			e.came <- struct{}{}
+		}
 		if e.echo != nil {
 			e.conn.Post(e.echo)
 		}
@@ -98,8 +106,8 @@ func pingPong(tb testing.TB) func() {
 	b.echo = []verbs.Work{{ID: 1, Op: verbs.OpSend, Segs: []verbs.Seg{{R: alloc(tb, db, 64), N: 64}}}}
 	ping := []verbs.Work{{ID: 1, Op: verbs.OpSend, Segs: []verbs.Seg{{R: alloc(tb, da, 64), N: 64}}}}
 	leader := a.conn.(verbs.Driver)
-	want := 0
-	stop := func() bool { return a.recvs >= want }
+	want := int64(0)
+	stop := func() bool { return a.recvs.Load() >= want }
 	return func() {
 		want++
 		a.conn.Post(ping)

@@ -17,7 +17,7 @@ import (
 type state uint8
 
 const (
-	setUp   state = iota // posting is allowed, nothing moves
+	setUp   state = iota // receives are posted, nothing else
 	up                   // everything moves
 	closing              // nothing more may be posted, what was moves
 	ended                // nothing moves; the reader flushes what is left
@@ -59,7 +59,6 @@ type conn struct {
 	rq     ring[verbs.Recv]
 	in     ring[verbs.Completion] // receives, filled, not reported
 
-	flushed    bool // Flush was called during set-up
 	pumping    bool // somebody carries out works
 	incoming   bool // the peer's pump fills a receive of ours
 	completing bool // somebody is in Handler.Complete, or about to be
@@ -76,6 +75,7 @@ var (
 	_ verbs.Driver   = (*conn)(nil)
 	_ verbs.Detacher = (*conn)(nil)
 
+	errNotUp       = errors.New("loopback: the connection is not up yet")
 	errClosed      = fmt.Errorf("loopback: connection closed: %w", net.ErrClosed)
 	errPeerClosed  = fmt.Errorf("loopback: connection closed by the peer: %w", net.ErrClosed)
 	errRevoked     = fmt.Errorf("loopback: connection ended: %w", net.ErrClosed)
@@ -170,7 +170,10 @@ func (c *conn) PostRecv(rs []verbs.Recv) (int, error) {
 func (c *conn) Post(ws []verbs.Work) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state >= closing {
+	switch {
+	case c.state == setUp:
+		return 0, errNotUp
+	case c.state >= closing:
 		return 0, c.refuse
 	}
 	for i := range ws {

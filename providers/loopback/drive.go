@@ -12,12 +12,9 @@ const residentAfter = time.Millisecond
 // Drive is the leader's loop. What arrives pokes driverWake while driving is set.
 func (c *conn) Drive(stop func() bool) bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.driving {
-		return false
-	}
-	if c.state == ended {
-		return true
+	if free := !c.driving; !free || c.state == ended {
+		c.mu.Unlock()
+		return free
 	}
 	c.driving, c.kicked, c.resident = true, false, false
 	c.drives++
@@ -43,6 +40,7 @@ func (c *conn) Drive(stop func() bool) bool {
 		c.ticking = true
 		poke(c.readerWake) // to bury the connection, or to begin its millisecond
 	}
+	c.mu.Unlock()
 	return true
 }
 
@@ -61,10 +59,8 @@ func (c *conn) read() {
 	tick := time.NewTimer(time.Hour)
 	tick.Stop()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for {
-		if c.flushed || c.state == closing {
-			c.flushed = false
+		if c.state == closing {
 			c.flush()
 		}
 		switch {
@@ -105,7 +101,7 @@ func (c *conn) read() {
 }
 
 // bury flushes what is left and says good-bye. Nobody else moves anything now: Post
-// refuses, pumps stop, the peer's pump sees that we have ended.
+// refuses, pumps stop, the peer's pump sees that we have ended. It releases mu for good.
 func (c *conn) bury() {
 	c.mu.Unlock()
 	c.dom.keys.revokeAll(c)
@@ -123,5 +119,4 @@ func (c *conn) bury() {
 	c.mu.Unlock()
 	c.handler.Disconnected(cause)
 	c.dom.leave(c)
-	c.mu.Lock()
 }

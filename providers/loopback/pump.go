@@ -40,8 +40,8 @@ var (
 // pump and a completer take along what others leave.
 func (c *conn) Flush() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.flush()
+	c.mu.Unlock() // not deferred: a Handler that panics does so without mu
 }
 
 // flush is called with mu held and releases it on the way.
@@ -57,9 +57,6 @@ func (c *conn) flush() {
 // pump carries out works, in order. mu is held, and released during each; pumping keeps
 // others out. True: there is more to do.
 func (c *conn) pump() bool {
-	if c.state == setUp {
-		c.flushed = true
-	}
 	if c.pumping || c.state == setUp || c.state == ended {
 		return false
 	}
