@@ -14,7 +14,7 @@ import (
 type violation struct {
 	name   string
 	rights verbs.Access
-	guess  bool // worth nothing where the device makes the keys
+	guess  bool // KeysDevice do not promise it: keys may be guessed, and may work on other connections
 	// work gets the victim's window, which is n bytes, and one of the same on another connection.
 	work func(by, at *end, win, foreign *verbs.Window, n int) verbs.Work
 }
@@ -66,9 +66,10 @@ var violations = func() []violation {
 			at.expose(at.w.alloc(at.dom, n), 0, n, both)
 			return w
 		})
-		add("with another connection's key", both, func(by, _ *end, _, foreign *verbs.Window, n int) verbs.Work {
-			return op.make(foreign, 0, one(by, 10))
-		})
+		vs = append(vs, violation{name: op.name + " with another connection's key", rights: both, guess: true,
+			work: func(by, _ *end, _, foreign *verbs.Window, n int) verbs.Work {
+				return op.make(foreign, 0, one(by, 10))
+			}})
 		add("with key 0", both, func(by, _ *end, win, _ *verbs.Window, n int) verbs.Work {
 			w := op.make(win, 0, one(by, 10))
 			w.Key = 0
@@ -98,14 +99,29 @@ var accessChecks = func() []check {
 		cs = append(cs, check{name: v.name, run: v.try, needs: func(c verbs.Caps, _ *Options) string {
 			switch {
 			case v.guess && c.Keys != verbs.KeysRandom:
-				return "Caps: the device makes the keys"
+				return "Caps: KeysDevice"
 			case c.MaxReads == 0:
 				return "Caps: the provider has no RDMA Read"
 			}
 			return ""
 		}})
 	}
-	return cs
+	return append(cs, check{name: "an exposure ends with its connection, for every other connection too", run: func(w *world) {
+		domA, domB := w.open(), w.open()
+		l := w.listen(domB)
+		a, b := w.connect(link{domA: domA, domB: domB, listener: l})
+		c, d := w.connect(link{domA: domA, domB: domB, listener: l})
+		w.meet(a, b)
+		w.meet(c, d)
+		r := w.alloc(domB, 4096)
+		win := b.expose(r, 0, 4096, verbs.RemoteWrite)
+		a.conn.Close()
+		b.disconnected()
+		c.post(write(win, 0, c.mem([]byte("from another"))))
+		c.conn.Flush()
+		w.refusedAccess(c, d)
+		w.same("the memory", r.Bytes(), make([]byte, 4096))
+	}})
 }()
 
 func (v violation) try(w *world) {
