@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/rpcrdma/rpcrdma/test/bench/drive"
+	"github.com/rpcrdma/rpcrdma/test/bench/peers"
 )
 
 // metric is the column that a target is about.
@@ -23,6 +24,7 @@ var (
 	p50    = metric{"p50 x", func(r drive.Row) drive.Spread { return r.P50X }}
 	cpu    = metric{"cpu x", func(r drive.Row) drive.Spread { return r.CPUX }}
 	rss    = metric{"RSS x", func(r drive.Row) drive.Spread { return r.RSSX }}
+	micros = metric{"p50 us", plain(func(s drive.Sample) float64 { return s.P50 })}
 	allocs = metric{"allocs", plain(func(s drive.Sample) float64 { return s.Allocs })}
 	bytes  = metric{"bytes", plain(func(s drive.Sample) float64 { return s.Bytes })}
 )
@@ -82,6 +84,7 @@ var targets = []target{
 	{"13", "bytes allocated a 1 MiB read", &onTCP, "iwarp", "read:1m:1", bytes, 16 << 10, 512},
 	{"14", "peak memory, 1 MiB reads, 16 callers, alone", &alone, "iwarp", "read:1m:16", rss, 1.3, 1.1},
 	{"21", "loopback 64 B, 1 caller, x two channels", &byChan, "loopback", "echo:64:1", p50, 4, 2},
+	{"21", "the same in microseconds", &byChan, "loopback", "echo:64:1", micros, 2.5, 1.3},
 	{"21", "allocations of these", &byChan, "loopback", "echo:64:1", allocs, 2, 0},
 	{"22", "loopback 1 MiB read, x one copy", &byCopy, "loopback", "read:1m:1", rate, 0.7, 0.9},
 }
@@ -101,6 +104,9 @@ func runTargets(pairs, ms int, row func(*group, []drive.Row), note func(string))
 				return err
 			}
 			loads = append(loads, w)
+		}
+		if _, err := peers.Find(g.peers[0]); err != nil {
+			continue // a mode that the provider does not have
 		}
 		switch {
 		case g.pin == "0,1" && runtime.NumCPU() < 2:
@@ -136,7 +142,10 @@ func writeTargets(w io.Writer, rows map[*group][]drive.Row) {
 		fmt.Fprintf(w, "%-3s %-50s %-7s %s %5s %s %5s", t.no, t.what, t.metric.name, sign, number(t.must), sign, number(t.best))
 		r := find(rows[t.in], t.peer, t.load)
 		if r == nil || r.Pairs == 0 {
-			why := "not measured"
+			why := "not measured here"
+			if _, err := peers.Find(t.peer); err != nil {
+				why = "the provider has no such mode"
+			}
 			if r != nil && r.Error != "" {
 				why = r.Error
 			}

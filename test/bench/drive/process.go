@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,9 +58,10 @@ func spawn(cpu string, argv ...string) (*process, string, error) {
 	return p, ready.Addr, nil
 }
 
-// line reads one line into v; a child that does not answer in time is killed.
+// line reads one line into v. A child that does not answer in time is told to print its
+// goroutines and end.
 func (p *process) line(v any, wait time.Duration) error {
-	late := time.AfterFunc(wait, func() { p.cmd.Process.Kill() })
+	late := time.AfterFunc(wait, func() { p.cmd.Process.Signal(syscall.SIGQUIT) })
 	b, err := p.out.ReadBytes('\n')
 	if !late.Stop() {
 		return fmt.Errorf("no answer within %v", wait)

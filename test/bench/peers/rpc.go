@@ -11,16 +11,18 @@ import (
 
 // Ours: one connection for all callers, each caller with registered memory of its own.
 func init() {
-	remote := func(name, listen, options, about string) {
-		register(name, Stack{
-			Serve:  func() (string, error) { return serveRPC(listen, options) },
-			Client: func() load.Peer { return &rpcPeer{options: options} },
-			About:  about,
-		})
-	}
 	remote("rpctcp", "tcp://127.0.0.1:0", "", "ours on tcp:// (record marking), no RDMA")
 	register("loopback", Stack{Client: func() load.Peer { return &rpcPeer{within: "loopback://127.0.0.1:0"} },
 		About: "ours, provider loopback; in process"})
+}
+
+// remote registers ours with client and server in processes of their own.
+func remote(name, listen, options, about string) {
+	register(name, Stack{
+		Serve:  func() (string, error) { return serveRPC(listen, options) },
+		Client: func() load.Peer { return &rpcPeer{options: options} },
+		About:  about,
+	})
 }
 
 func serveRPC(listen, options string) (string, error) {
