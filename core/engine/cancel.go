@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
@@ -14,42 +15,25 @@ import (
 // connection for all (leader and followers); one that leaves the lead wakes
 // another. An error ends Do: the context's or ErrTimeout, in an *OrphanError.
 func (c *Conn) await(ctx context.Context, call *Call) error {
-	done := ctx.Done()
-	if c.driver == nil {
-		for !call.settled.Load() && ctx.Err() == nil && !call.gaveUp.Load() {
+	var stop func() bool
+	for !call.settled.Load() && !call.over(ctx) {
+		if c.driver == nil || !c.leading.CompareAndSwap(false, true) {
 			select {
 			case <-call.wake:
-			case <-done:
+			case <-ctx.Done():
 			}
-		}
-		if call.settled.Load() {
-			return nil
-		}
-		return c.giveUp(ctx, call)
-	}
-	var stop func() bool
-	for !call.settled.Load() && ctx.Err() == nil && !call.gaveUp.Load() {
-		if done != nil && stop == nil {
-			stop = context.AfterFunc(ctx, func() {
-				call.gaveUp.Store(true)
-				c.driver.Kick()
-			})
-		}
-		if c.driver.Drive(call.stop) {
-			c.passLead(call)
 			continue
 		}
-		if call.settled.Load() {
-			break
+		if stop == nil && ctx.Done() != nil {
+			call.driver = c.driver
+			stop = context.AfterFunc(ctx, call.onCancel)
 		}
-		select {
-		case <-call.wake:
-		case <-done:
-		}
+		c.driver.Drive(call.stop)
+		c.endLead(call)
 	}
 	if stop != nil && !stop() {
 		// The function has run or runs: it must not meet the call's next use.
-		for !call.gaveUp.Load() {
+		for !call.cancelled.Load() {
 			time.Sleep(time.Microsecond)
 		}
 	}
@@ -59,7 +43,23 @@ func (c *Conn) await(ctx context.Context, call *Call) error {
 	return c.giveUp(ctx, call)
 }
 
-// passLead wakes one caller that waits, to take the lead.
+// over tells whether call's caller wants no more of it.
+func (call *Call) over(ctx context.Context) bool {
+	return call.gaveUp.Load() || ctx.Err() != nil
+}
+
+// endLead lets others lead.
+func (c *Conn) endLead(call *Call) {
+	c.leading.Store(false)
+	if !call.stop() {
+		runtime.Gosched() // kicked, or the connection has ended and Disconnected is on its way
+		return
+	}
+	c.passLead(call)
+}
+
+// passLead wakes one caller that waits, to take the lead. One that is woken and has given up
+// passes it on in giveUp; where it is lost all the same, the provider's reader takes over.
 func (c *Conn) passLead(from *Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,11 +98,15 @@ func (c *Conn) giveUp(ctx context.Context, call *Call) error {
 	}
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.CallCancel, XID: call.XID})
+	if c.driver != nil {
+		c.passLead(call)
+	}
 
 	if tooMany {
-		c.vc.Abort(fmt.Errorf("%w: %d calls", ErrTooManyOrphans, c.cfg.Orphans))
+		c.Abort(fmt.Errorf("%w: %d calls", ErrTooManyOrphans, c.cfg.Orphans))
 	}
 	err := c.freeCallers(call)
+	call.Msg.DropBulk() // nobody needs the arguments any more
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call.detaching = false
@@ -118,11 +122,12 @@ func (c *Conn) giveUp(ctx context.Context, call *Call) error {
 // sitOut waits for fences that are under way, whoever reads the connection.
 func (c *Conn) sitOut(call *Call) error {
 	for !call.settled.Load() {
-		if c.driver != nil && c.driver.Drive(call.settled.Load) {
-			c.passLead(call)
+		if c.driver == nil || !c.leading.CompareAndSwap(false, true) {
+			<-call.wake
 			continue
 		}
-		<-call.wake
+		c.driver.Drive(call.settled.Load)
+		c.endLead(call)
 	}
 	return nil
 }
@@ -146,7 +151,7 @@ func (c *Conn) freeCallers(call *Call) error {
 			}
 			spare, err := c.ep.GetMemory(w.w.N)
 			if err != nil {
-				c.vc.Abort(err) // the memory must not stay reachable
+				c.Abort(err) // the memory must not stay reachable
 				<-c.gone
 				break
 			}

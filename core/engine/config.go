@@ -112,6 +112,10 @@ func (c *Config) check() error {
 		return &ConfigError{"inline", "version 2 needs at least 4096 (v2 draft §2.3); allow version 1 only, or raise it"}
 	case c.Credits < 1 || c.Credits > 1<<14:
 		return &ConfigError{"credits", "want 1 to 16384"}
+	case c.SegLen < 0 || c.MoveAbove < 0 || c.MaxCall < 0 || c.MaxChunks < 0 || c.MaxSegs < 0 || c.Orphans < 0 || c.OrphanBytes < 0:
+		return &ConfigError{"limits", "a number below zero bounds nothing"}
+	case c.CallTimeout < time.Millisecond || c.CancelWait < 0:
+		return &ConfigError{"timeouts", "want a millisecond at least"}
 	}
 	return nil
 }

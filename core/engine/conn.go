@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -28,9 +27,11 @@ type Conn struct {
 	local  wire.PrivateData
 	peer   wire.PrivateData
 	gone   chan struct{} // closed at the end of Disconnected
+	ours   atomic.Bool   // we end it: no verdict on the peer's versions
 	settle time.Time     // nothing leaves before (D-39); zero: at once
 
-	in inbound // used by Complete only
+	in      inbound     // used by Complete only
+	leading atomic.Bool // a caller is in Drive
 
 	mu       sync.Mutex // guards what follows, and covers every Post
 	down     bool       // Disconnected has come
@@ -50,6 +51,7 @@ type Conn struct {
 	calls    table[Call]
 	requests table[Request]
 	serving  int // requests received and not finished
+	owed     int // calls received whose answer Post has not taken yet
 	sends    sendBuffers
 	works    []verbs.Work // what is being posted, built here
 	outbox   []verbs.Work // accepted by us, not yet by Post
@@ -95,18 +97,25 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 	return c, nil
 }
 
-// Dial connects to addr. Nothing is sent before the first call.
+// Dial connects to addr. Nothing is sent before the first call. Closing the endpoint ends it.
 func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
+	ctx, end, err := e.settingUp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	c, err := newConn(e, cfg, true)
 	if err != nil {
 		return nil, err
 	}
 	vc, err := e.dom.Dial(ctx, addr, c.options())
 	if err != nil {
-		c.unreserve()
+		c.unborn()
 		return nil, err
 	}
+	c.mu.Lock()
 	c.neg, _ = c.neg.Step(NegEvent{Kind: NegConnected})
+	c.mu.Unlock()
 	if !c.peer.RemoteInvalidate {
 		pause := vc.Caps().Settle
 		if c.cfg.Settle != 0 {
@@ -116,33 +125,38 @@ func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, er
 			c.settle = time.Now().Add(pause)
 		}
 	}
-	if err := e.adopt(c); err != nil {
-		vc.Abort(err)
-		return nil, err
-	}
 	c.event(obs.Event{Kind: obs.ConnUp})
+	e.adopt(c)
 	return c, nil
 }
 
-// Accept answers a request of a listener of e.
+// Accept answers a request of a listener of e. Closing the endpoint ends it.
 func (e *Endpoint) Accept(ctx context.Context, r verbs.Request, cfg Config) (*Conn, error) {
+	ctx, end, err := e.settingUp(ctx)
+	if err != nil {
+		r.Reject(nil)
+		return nil, err
+	}
+	defer end()
 	c, err := newConn(e, cfg, false)
 	if err != nil {
 		r.Reject(nil)
 		return nil, err
 	}
 	c.peer, _ = wire.ParsePrivate(r.PeerPrivateData())
-	vc, err := r.Accept(ctx, c.options())
-	if err != nil {
-		c.unreserve()
-		return nil, err
-	}
-	if err := e.adopt(c); err != nil {
-		vc.Abort(err)
+	if _, err := r.Accept(ctx, c.options()); err != nil {
+		c.unborn()
 		return nil, err
 	}
 	c.event(obs.Event{Kind: obs.ConnUp, Arg: 1})
+	e.adopt(c)
 	return c, nil
+}
+
+// unborn gives back what a connection that did not come up has taken.
+func (c *Conn) unborn() {
+	c.in.close()
+	c.unreserve()
 }
 
 func (c *Conn) options() verbs.Options {
@@ -233,10 +247,16 @@ func (c *Conn) Serving() int {
 }
 
 // Close ends the connection in order: what was posted leaves first. Pending calls end with *LostError.
-func (c *Conn) Close() error { return c.vc.Close() }
+func (c *Conn) Close() error {
+	c.ours.Store(true)
+	return c.vc.Close()
+}
 
 // Abort ends the connection at once.
-func (c *Conn) Abort(err error) { c.vc.Abort(err) }
+func (c *Conn) Abort(err error) {
+	c.ours.Store(true)
+	c.vc.Abort(err)
+}
 
 // Complete implements verbs.Handler.
 func (c *Conn) Complete(cs []verbs.Completion) {
@@ -263,14 +283,24 @@ func (c *Conn) completed(cp *verbs.Completion) {
 	var finished *Request
 	c.mu.Lock()
 	switch kind {
-	case workSend:
-		finished = c.sends.done(i)
+	case workPlain, workSend:
+		if r := c.sends.all[i].req; r != nil && cp.Status == verbs.RemoteAccess {
+			c.ep.blame(c, r)
+		}
+		if kind == workSend {
+			finished = c.sends.done(i)
+		}
 	case workRead:
+		r := c.requests.at(i)
 		c.mu.Unlock()
-		c.readDone(c.requests.at(i), cp.Status)
+		c.readDone(r, cp.Status)
 		return
 	case workInvalidate:
-		c.invalidated(c.calls.at(i))
+		// One that failed or was flushed fences nothing: the connection is ending, and
+		// Disconnected tells when its windows are out of reach.
+		if cp.Status == verbs.OK {
+			c.invalidated(c.calls.at(i))
+		}
 	}
 	c.mu.Unlock()
 	if finished != nil {
@@ -285,7 +315,7 @@ func (c *Conn) Disconnected(err error) {
 	if c.ticker != nil {
 		c.ticker.Stop()
 	}
-	probing := c.client && c.neg.State == NegProbing && c.neg.Version >= wire.Version2 && len(c.pending) > 0
+	probing := c.client && c.neg.State == NegProbing && c.neg.Version >= wire.Version2 && len(c.pending) > 0 && !c.ours.Load()
 	unsent := c.outbox
 	c.outbox = nil
 	var finished []*Request
@@ -326,15 +356,18 @@ func (c *Conn) Disconnected(err error) {
 	for _, r := range finished {
 		r.finish()
 	}
-	c.in.close()
-	c.unreserve()
-	c.ep.disown(c)
+	// Handlers still hold receives: what was promised to this connection is free when they are done.
+	c.afterServing(func() {
+		c.in.close()
+		c.unreserve()
+	})
 	var failed int64
 	if err != nil {
 		failed = 1
 	}
 	c.event(obs.Event{Kind: obs.ConnDown, Arg: failed})
 	close(c.gone)
+	c.ep.disown(c) // after gone: adopt must not take in what has ended
 	if c.cfg.Closed != nil {
 		c.cfg.Closed(c, err)
 	}
@@ -357,20 +390,27 @@ func (c *Conn) event(e obs.Event) {
 	c.cfg.Recorder.Record(e)
 }
 
-// adopt lets Endpoint.Close wait for c.
-func (e *Endpoint) adopt(c *Conn) error {
+// adopt lets Endpoint.Close end c and wait for it; where that has begun, c ends here.
+func (e *Endpoint) adopt(c *Conn) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return fmt.Errorf("endpoint: %w", net.ErrClosed)
+	closed := e.closed
+	if !closed && !c.ended() {
+		e.conns[c] = struct{}{}
 	}
+	e.mu.Unlock()
+	if closed {
+		c.Abort(errEndpointClosed)
+		<-c.gone
+	}
+}
+
+func (c *Conn) ended() bool {
 	select {
 	case <-c.gone:
-		return nil // it has ended already
+		return true
 	default:
+		return false
 	}
-	e.conns[c] = struct{}{}
-	return nil
 }
 
 func (e *Endpoint) disown(c *Conn) {
@@ -379,4 +419,4 @@ func (e *Endpoint) disown(c *Conn) {
 	e.mu.Unlock()
 }
 
-var errEndpointClosed = errors.New("endpoint closed")
+var errEndpointClosed = fmt.Errorf("endpoint closed: %w", net.ErrClosed)

@@ -17,11 +17,14 @@ import (
 // Endpoint is one protection domain with its memory and its receives, shared by its
 // connections. It is safe for concurrent use.
 type Endpoint struct {
-	dom  verbs.Domain
-	recv verbs.RecvPool // nil: each connection posts its own
-	size int            // bytes of a receive
-	pool memoryPool
-	gate gate
+	dom    verbs.Domain
+	recv   verbs.RecvPool // nil: each connection posts its own
+	size   int            // bytes of a receive
+	pool   memoryPool
+	gate   gate
+	blames blameList
+	life   context.Context // of set-ups
+	end    context.CancelFunc
 
 	mu     sync.Mutex // guards what follows
 	users  map[*Memory]struct{}
@@ -53,12 +56,14 @@ func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 	}
 	e := &Endpoint{dom: dom, size: cfg.Inline, users: make(map[*Memory]struct{}), conns: make(map[*Conn]struct{})}
 	e.gate.empty = make(chan struct{}, 1)
+	e.life, e.end = context.WithCancel(context.Background())
 	e.pool.limit = cfg.Memory
 	pool, err := dom.NewRecvPool(cfg.Receives, cfg.Inline)
 	switch {
 	case err == nil:
 		e.recv = pool
 	case !errors.Is(err, errors.ErrUnsupported):
+		e.end()
 		return nil, fmt.Errorf("receive pool: %w", err)
 	}
 	return e, nil
@@ -86,6 +91,7 @@ func (e *Endpoint) Close() error {
 	conns := slices.Collect(maps.Keys(e.conns))
 	e.mu.Unlock()
 
+	e.end()
 	for _, c := range conns {
 		c.Abort(errEndpointClosed)
 	}
@@ -102,6 +108,20 @@ func (e *Endpoint) Close() error {
 		err = e.recv.Close()
 	}
 	return errors.Join(err, e.dom.Close())
+}
+
+// settingUp keeps Close waiting until end is called, and makes a context that it ends.
+func (e *Endpoint) settingUp(ctx context.Context) (setup context.Context, end func(), err error) {
+	if !e.gate.enter() {
+		return nil, nil, errEndpointClosed
+	}
+	setup, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(e.life, func() { cancel(errEndpointClosed) })
+	return setup, func() {
+		stop()
+		cancel(nil)
+		e.gate.leave()
+	}, nil
 }
 
 func (e *Endpoint) remember(m *Memory) {

@@ -48,8 +48,7 @@ func (c *Conn) fence(call *Call) {
 	}
 }
 
-// invalidated takes the completion of one Invalidate. Flushed counts as done: the
-// connection is over, and nobody is told before Disconnected, when it is true. Called with mu held.
+// invalidated takes the completion of one Invalidate. Called with mu held.
 func (c *Conn) invalidated(call *Call) {
 	if call == nil {
 		return // Disconnected has settled it
@@ -79,7 +78,9 @@ func (c *Conn) settled(call *Call) {
 	if call.orphan {
 		c.orphans--
 		c.orphaned -= call.exposed()
-		if !call.detaching {
+		if call.detaching {
+			call.wakeUp() // freeCallers waits for the fences, and frees the call
+		} else {
 			call.retire()
 		}
 		return
@@ -140,9 +141,7 @@ func (call *Call) dropMemory() {
 		call.spares[i] = nil
 	}
 	call.spares = call.spares[:0]
-	for i := range call.windows {
-		call.windows[i] = window{w: verbs.Window{Slot: call.windows[i].w.Slot}}
-	}
+	clear(call.windows) // calls are pooled across providers: a Slot must not travel
 	call.windows = call.windows[:0]
 	clear(call.results)
 	call.results = call.results[:0]

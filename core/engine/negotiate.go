@@ -154,6 +154,16 @@ func (v *VersionCache) settled(peer string, version, tried uint32) {
 	}
 }
 
+// forget: what was remembered turned out wrong.
+func (v *VersionCache) forget(peer string) {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.peers, peer)
+}
+
 // lost: the connection ended after our version 2 probe, without an answer.
 func (v *VersionCache) lost(peer string) {
 	if v == nil {

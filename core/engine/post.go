@@ -11,7 +11,7 @@ import (
 type workKind uint64
 
 const (
-	workPlain      workKind = iota // nobody waits: a Write, whose Send tells
+	workPlain      workKind = iota // a Write: nobody waits, the Send behind it tells; sendBuffers
 	workSend                       // sendBuffers
 	workRead                       // requests
 	workInvalidate                 // calls
@@ -25,11 +25,7 @@ func workID(k workKind, i uint32) uint64 { return uint64(i)<<3 | uint64(k) }
 func (c *Conn) post(ws []verbs.Work) {
 	c.dirty = true
 	if len(c.outbox) == 0 {
-		n, err := c.vc.Post(ws)
-		ws = ws[n:]
-		if errIsBadWork(err) {
-			c.vc.Abort(err)
-		}
+		ws = ws[c.submit(ws):]
 	}
 	for _, w := range ws {
 		w.Segs = slices.Clone(w.Segs)
@@ -43,14 +39,27 @@ func (c *Conn) drain() {
 	if len(c.outbox) == 0 || c.down {
 		return
 	}
-	n, err := c.vc.Post(c.outbox)
-	if errIsBadWork(err) {
-		c.vc.Abort(err)
-	}
-	if n > 0 {
+	if n := c.submit(c.outbox); n > 0 {
 		c.dirty = true
 		c.outbox = slices.Delete(c.outbox, 0, n)
 	}
+}
+
+// submit posts as many of ws as the send queue takes. Called with mu held.
+func (c *Conn) submit(ws []verbs.Work) int {
+	n, err := c.vc.Post(ws)
+	for i := range ws[:n] {
+		if id := ws[i].ID; workKind(id&7) == workSend {
+			if b := c.sends.all[id>>3]; b.answer {
+				b.answer = false
+				c.owed--
+			}
+		}
+	}
+	if errIsBadWork(err) {
+		c.Abort(err)
+	}
+	return n
 }
 
 // flush sends what lies posted. Called without mu, outside Complete.
@@ -72,6 +81,8 @@ type sendBuffer struct {
 	i   uint32
 	seg [1]verbs.Seg
 	req *Request // finished by the completion
+	// answer: a call is answered by it (Conn.owed), once Post has taken it.
+	answer bool
 }
 
 func (s *sendBuffer) bytes(n int) []byte { return s.mem.b[s.off : s.off : s.off+n] }
@@ -131,7 +142,7 @@ func (c *Conn) takeSend() (*sendBuffer, error) {
 
 // put gives back a buffer that was not posted, or whose Send completed. Called with mu held.
 func (s *sendBuffers) put(b *sendBuffer) {
-	b.req = nil
+	b.req, b.answer = nil, false
 	s.out--
 	s.free = append(s.free, b)
 	if s.ended {

@@ -9,9 +9,10 @@ import (
 
 // ownReceives are a connection's own receives, where the device shares none.
 type ownReceives struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // guards what follows
 	mem *Memory
 	n   int
+	one [1]verbs.Recv // what put posts
 }
 
 // postOwn posts every receive of the connection; c.mu is held.
@@ -46,17 +47,17 @@ func (o *ownReceives) put(vc verbs.Conn, i uint32) {
 		return
 	}
 	size := len(o.mem.b) / o.n
-	vc.PostRecv([]verbs.Recv{{ID: uint64(i), Seg: verbs.Seg{R: o.mem.reg, Off: int(i) * size, N: size}}})
+	o.one[0] = verbs.Recv{ID: uint64(i), Seg: verbs.Seg{R: o.mem.reg, Off: int(i) * size, N: size}}
+	vc.PostRecv(o.one[:])
 }
 
-// close frees the receives: the connection has ended. Requests that are still being
-// served keep views into them, so the memory stays until the last is put.
+// close frees the receives: the connection has ended, and nobody holds a view into them.
 func (in *inbound) close() {
 	o := &in.own
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mem != nil {
-		in.c.afterServing(o.mem.Free)
+		o.mem.Free()
 		o.mem = nil
 	}
 }

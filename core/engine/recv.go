@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+
 	"github.com/rpcrdma/rpcrdma/core/chunk"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
@@ -90,7 +92,7 @@ func (in *inbound) sort(h *wire.Header, payload []byte) side {
 			return toResponder
 		}
 		if h.Proc == wire.NoMsg {
-			if len(h.Reads) > 0 {
+			if len(h.Reads) > 0 || !in.c.awaits(h.XID) {
 				return toResponder
 			}
 			return toRequester
@@ -109,6 +111,13 @@ func (in *inbound) sort(h *wire.Header, payload []byte) side {
 		return toNobody // no property operation of ours is under way
 	}
 	return toResponder
+}
+
+// awaits tells whether a call of ours has that XID.
+func (c *Conn) awaits(xid uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending[xid] != nil
 }
 
 func (in *inbound) drop(xid uint32) {
@@ -132,12 +141,15 @@ func (in *inbound) refuse(err error) {
 		as = wire.Reply // nobody calls us
 	}
 	low, high := c.versionRange()
+	if he.Reason != wire.TooShort && (he.Version < low || he.Version > high) {
+		he.Reason = wire.BadVersion // the version is judged before what follows it (T-16)
+	}
 	body, ok := he.Answer(as, low, high)
 	if !ok {
 		in.drop(he.XID)
 		return
 	}
-	c.sendError(he.XID, he.Version, body)
+	c.sendError(nil, he.XID, he.Version, body)
 }
 
 // versionRange is what ERR_VERS offers: what we support, or the version that stands (D-4).
@@ -155,36 +167,30 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 	c := in.c
 	c.mu.Lock()
 	call := c.pending[h.XID]
-	if call == nil || call.state != callSent {
-		c.counters.Dropped++
-		c.mu.Unlock()
-		c.event(obs.Event{Kind: obs.Dropped, XID: h.XID})
-		return
-	}
-	if h.Proc == wire.ErrorMsg {
-		c.errorReply(call, h)
-		c.mu.Unlock()
-		c.event(obs.Event{Kind: obs.ErrorRecv, XID: h.XID, Arg: int64(h.Err.Code)})
-		return
-	}
-	if h.Version != c.neg.Version {
-		c.counters.Dropped++
-		c.mu.Unlock()
-		c.event(obs.Event{Kind: obs.Dropped, XID: h.XID})
-		return
-	}
-	if invalidated != 0 && !c.remoteInvalidated(call, invalidated) {
+	if call != nil && invalidated != 0 && !c.remoteInvalidated(call, invalidated) {
 		c.counters.BadInvalidate++ // of another call, or of none: that call's fence fails and tells (D-25)
 	}
-	err := chunk.CheckReply(h, &call.head.Lists, len(payload))
-	if err != nil {
-		c.counters.Dropped++
+	switch {
+	case call == nil || call.state != callSent || h.Proc != wire.ErrorMsg && h.Version != c.neg.Version:
+		c.mu.Unlock()
+		in.drop(h.XID)
+		return
+	case h.Proc == wire.ErrorMsg:
+		failed := c.errorReply(call, h)
+		c.mu.Unlock()
+		c.event(obs.Event{Kind: obs.ErrorRecv, XID: h.XID, Arg: int64(h.Err.Code)})
+		if failed {
+			c.Close() // the next call may find another server
+		}
+		return
+	}
+	if err := c.takeReply(call, h, payload); err != nil {
 		c.end(call, callDone, badReply(err))
 		c.mu.Unlock()
+		in.drop(h.XID)
 		return
 	}
 	opened := c.confirmed(h)
-	c.takeReply(call, h, payload)
 	c.dropCredit(call)
 	c.end(call, callDone, nil)
 	c.mu.Unlock()
@@ -211,8 +217,13 @@ func (c *Conn) confirmed(h *wire.Header) (opened bool) {
 	return opened
 }
 
+var errNotTheReply = errors.New("the RPC message is no reply to it")
+
 // takeReply keeps the reply's inline bytes and finds the rest. Called with mu held.
-func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) {
+func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) error {
+	if err := chunk.CheckReply(h, &call.head.Lists, len(payload)); err != nil {
+		return err
+	}
 	call.inline = append(call.inline[:0], payload...)
 	call.into = call.into[:0]
 	for _, d := range call.Into {
@@ -223,33 +234,39 @@ func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) {
 		reply = call.reply.b
 	}
 	call.Stream, call.Moved = chunk.JoinReply(call.Moved[:0], &h.Lists, call.results, reply, call.inline, call.into)
+	if xid, isReply, ok := rpcmsg.PeekType(call.Stream); !ok || !isReply || xid != h.XID { // D-27
+		return errNotTheReply
+	}
 	c.countSent(h, len(payload), &c.counters.RepliesRecv)
 	for _, w := range h.Writes {
 		c.counters.WriteBytes += w.Len()
 	}
 	c.counters.WriteBytes += h.Reply.Len()
+	return nil
 }
 
-// errorReply takes an RDMA_ERROR for call. Called with mu held.
-func (c *Conn) errorReply(call *Call, h *wire.Header) {
+// errorReply takes an RDMA_ERROR for call; failed: no version is left to talk in. Called with mu held.
+func (c *Conn) errorReply(call *Call, h *wire.Header) (failed bool) {
 	c.counters.ErrorsRecv++
 	err := &TransportError{XID: h.XID, Version: h.Version, Body: h.Err}
-	if h.Err.Code == wire.ErrVers && c.neg.State == NegProbing {
+	switch {
+	case c.neg.State == NegSettled:
+		if c.credits.grant(h.Credit) {
+			c.counters.ZeroCredit++
+		}
+	case h.Err.Code == wire.ErrVers:
 		var act NegAction
 		c.neg, act = c.neg.Step(NegEvent{Kind: NegErrVers, Low: h.Err.Low, High: h.Err.High})
 		if act == NegProbe {
 			c.end(call, callAgain, nil) // on the same connection, with the same XID (D-5)
-			return
+			return false
 		}
-		c.dropCredit(call)
-		c.end(call, callDone, err)
-		c.grantWaiting()
-		return
-	}
-	if c.credits.grant(h.Credit) {
-		c.counters.ZeroCredit++
+		if failed = act == NegFail; failed {
+			c.cfg.Versions.forget(c.cfg.Peer)
+		}
 	}
 	c.dropCredit(call)
 	c.end(call, callDone, err)
 	c.grantWaiting()
+	return failed
 }

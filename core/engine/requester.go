@@ -49,8 +49,13 @@ type Call struct {
 	index   uint32    // in Conn.calls
 	wake    chan struct{}
 	settled atomic.Bool // Do has something to look at: set with Conn.mu held
-	stop    func() bool // settled, bound once
-	gaveUp  atomic.Bool // its context ended: a leader leaves
+	gaveUp  atomic.Bool // it has waited for CallTimeout
+	// For who leads: stop is what Drive asks, onCancel what its context's end calls; bound once. onCancel sets
+	// cancelled, and driver is whom it kicks.
+	stop      func() bool
+	onCancel  func()
+	cancelled atomic.Bool
+	driver    verbs.Driver
 
 	// Guarded by Conn.mu from the first step of Do on.
 	state      callState
@@ -102,17 +107,23 @@ const (
 
 var callPool = sync.Pool{New: func() any {
 	c := &Call{wake: make(chan struct{}, 1)}
-	c.stop = func() bool { return c.settled.Load() || c.gaveUp.Load() }
+	c.stop = func() bool { return c.settled.Load() || c.gaveUp.Load() || c.cancelled.Load() }
+	c.onCancel = func() {
+		d := c.driver // before the flag: who sees that may use the call anew
+		c.cancelled.Store(true)
+		d.Kick()
+	}
 	return c
 }}
 
 // NewCall takes an empty call.
 func NewCall() *Call { return callPool.Get().(*Call) }
 
-// Free gives the call back. Not after Do returned a context's error or ErrTimeout: then the
-// connection keeps it until its reply comes (Orphaned tells).
+// Free gives the call back and releases its bulk items. Not after Do returned an *OrphanError:
+// then the connection keeps it until its reply comes.
 func (call *Call) Free() {
 	call.dropMemory()
+	call.Msg.DropBulk()
 	clear(call.Into)
 	clear(call.Moved)
 	clear(call.results)
@@ -124,6 +135,8 @@ func (call *Call) Free() {
 	call.state, call.err = callIdle, nil
 	call.settled.Store(false)
 	call.gaveUp.Store(false)
+	call.cancelled.Store(false)
+	call.driver = nil
 	select {
 	case <-call.wake:
 	default:
@@ -156,12 +169,16 @@ func (e *OrphanError) Unwrap() error { return e.Err }
 // *TransportError, ErrVersion, ErrBadReply, *chunk.PlanError or of registering memory. In each case
 // no peer can reach the caller's memory any more.
 func (c *Conn) Do(ctx context.Context, call *Call) error {
-	if call.ep == nil {
+	if call.ep != c.ep {
 		if !c.ep.gate.enter() {
 			return &LostError{Err: errEndpointClosed}
 		}
+		if call.ep != nil {
+			call.ep.gate.leave()
+		}
 		call.ep = c.ep
 	}
+	call.gaveUp.Store(false) // a timeout on another connection
 	_, call.bounded = ctx.Deadline()
 	if err := c.settlePause(ctx); err != nil {
 		return err
@@ -192,10 +209,13 @@ func (c *Conn) run(ctx context.Context, call *Call) error {
 			call.settled.Store(false)
 		}
 		c.mu.Unlock()
+		if state == callDone && err == nil {
+			return nil
+		}
+		call.dropMemory() // it may be sent once more
 		if state == callDone {
 			return err
 		}
-		call.dropMemory()
 	}
 }
 
@@ -249,7 +269,7 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 		case <-ctx.Done():
 		}
 		c.mu.Lock()
-		over := ctx.Err() != nil || call.gaveUp.Load()
+		over := call.over(ctx)
 		var err error
 		switch {
 		case call.state == callReady && over: // a credit, too late
@@ -325,7 +345,7 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 		return ErrVersion
 	}
 	offer, err := c.planCall(call, neg.Version, neg.State == NegSettled)
-	if err == nil && neg.State != NegSettled && call.plan.NoMsg {
+	if neg.State != NegSettled && (err == nil && call.plan.NoMsg || errors.Is(err, chunk.ErrHeader)) {
 		// The first message is at most 1024 octets and a call of the client's (D-3).
 		if err := c.probe(ctx, call); err != nil {
 			return err
@@ -373,15 +393,17 @@ func (c *Conn) planCall(call *Call, version uint32, settled bool) (chunk.Offer, 
 		spec.Max = spec.MaxWhole
 	}
 	if l.SegLen > 0 {
-		l.MaxSegs = maxSegments(min(send, recv))
+		l.MaxSegs = maxSegments(min(send, recv), max(len(call.Msg.Bulk()), 1), len(call.writes)+1)
 	}
 	call.limits = l
 	return call.plan.Plan(&call.Msg, call.Move, l, spec, recv)
 }
 
-// maxSegments bounds a chunk's segments so that a header with a Read list (24 bytes a segment,
-// RFC 8166 §4.3.1) and a Write or Reply chunk (16 bytes, §4.3.2) fits in one Send of n bytes.
-func maxSegments(n int) int { return (n - 128) / (24 + 16) }
+// maxSegments bounds a chunk's segments so that a header with so many Read chunks (24 bytes a segment,
+// RFC 8166 §4.3.1) and Write or Reply chunks (16 bytes, and 8 a chunk, §4.3.2) fits in one Send of n bytes.
+func maxSegments(n, reads, writes int) int {
+	return max((n-128-8*writes)/(24*reads+16*writes), 1)
+}
 
 // headerReserve is the bytes of a reply's header without chunks, in either version.
 const headerReserve = 36
@@ -394,7 +416,7 @@ func (c *Conn) probe(ctx context.Context, call *Call) error {
 		return fmt.Errorf("engine: not an RPC call message: %d bytes", len(b))
 	}
 	p := NewCall()
-	p.XID, p.state = c.cfg.NextXID(), callReady
+	p.XID, p.state, p.bounded = c.cfg.NextXID(), callReady, call.bounded
 	h := rpcmsg.CallHeader{
 		XID:     p.XID,
 		Program: binary.BigEndian.Uint32(b[12:]), Version: binary.BigEndian.Uint32(b[16:]),
@@ -603,6 +625,7 @@ func (c *Conn) sendCall(call *Call) error {
 	call.settled.Store(false)
 	call.tick = c.tick
 	call.index = c.calls.add(call)
+	c.counters.Exposed += uint64(len(call.windows))
 	c.pending[call.XID] = call
 	c.live.push(call)
 	c.startTicker()

@@ -3,7 +3,9 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
 	"github.com/rpcrdma/rpcrdma/core/obs"
@@ -35,7 +37,8 @@ type Request struct {
 	chunks []chunk.ReadChunk
 	data   [][]byte
 	pulled []*Memory
-	left   int // RDMA Reads not completed; guarded by Conn.mu
+	left   int  // RDMA Reads not completed; guarded by Conn.mu
+	owed   bool // counted in Conn.owed; guarded by Conn.mu
 	broken bool
 
 	plan   chunk.ReplyPlan
@@ -59,20 +62,17 @@ var requestPool = sync.Pool{New: func() any { return new(Request) }}
 // call takes a call; it takes buf.
 func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	c := in.c
-	if c.cfg.Serve == nil || !c.ep.gate.enter() {
-		in.drop(h.XID)
-		buf.put()
-		return
-	}
 	body, why := c.admit(h, payload)
+	if why == nil && !c.ep.gate.enter() {
+		why = errSilent
+	}
 	if why != nil {
 		buf.put()
-		c.ep.gate.leave()
 		if why == errSilent {
 			in.drop(h.XID)
 			return
 		}
-		c.sendError(h.XID, h.Version, body)
+		c.sendError(nil, h.XID, h.Version, body)
 		return
 	}
 	r := requestPool.Get().(*Request)
@@ -83,10 +83,10 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	r.index = c.requests.add(r)
 	c.serving++
 	c.counters.CallsRecv++
-	overrun := c.serving > c.cfg.Credits+controlReceives
+	r.owed = true
+	within := c.owe()
 	c.mu.Unlock()
-	if overrun {
-		c.vc.Abort(fmt.Errorf("%w: %d calls in flight, %d granted", ErrCreditOverrun, c.serving, c.cfg.Credits))
+	if !within {
 		r.finish()
 		return
 	}
@@ -98,6 +98,18 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	r.deliver()
 }
 
+// owe counts a call until Post has taken its answer: how far a requester may get ahead of us,
+// however late completions come. False: it is further than it may, which ends the connection. Called
+// with mu held.
+func (c *Conn) owe() bool {
+	c.owed++
+	if c.owed <= c.cfg.Credits+controlReceives {
+		return true
+	}
+	c.Abort(fmt.Errorf("%w: %d calls in flight, %d granted", ErrCreditOverrun, c.owed, c.cfg.Credits))
+	return false
+}
+
 // errSilent: nothing is answered.
 var errSilent = errors.New("dropped")
 
@@ -106,6 +118,9 @@ var errNoReads = errors.New("Read chunk from a peer that serves no RDMA Reads")
 // admit tells whether a call is allowed now; else what to answer. why is nil, errSilent, or the
 // reason for body.
 func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why error) {
+	if c.cfg.Serve == nil && (h.Version == wire.Version1 || h.Proc < wire.Optional) {
+		return body, errSilent // we take no calls (D-40); an operation is answered all the same (D-12)
+	}
 	c.mu.Lock()
 	latched := c.latched
 	c.mu.Unlock()
@@ -127,6 +142,9 @@ func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why e
 	}
 	if h.Proc == wire.Msg && len(payload) == 0 {
 		return c.refusal(h, wire.NoPayload)
+	}
+	if c.ep.blamed(c, h.XID) { // D-41
+		return replyFault(nil, h.Version), verbs.ErrRemoteAccess
 	}
 	if c.caps.MaxReads == 0 && len(h.Reads) > 0 { // the peer serves no RDMA Reads: it cannot mean it
 		return replyFault(nil, h.Version), errNoReads
@@ -166,7 +184,7 @@ func (c *Conn) pull(r *Request) {
 	for _, ch := range r.chunks {
 		mem, err := c.ep.GetMemory(ch.Len)
 		if err != nil {
-			c.sendError(r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
+			c.sendError(r, r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
 			r.finish()
 			return
 		}
@@ -228,6 +246,9 @@ func (c *Conn) readDone(r *Request, s verbs.Status) {
 	if s != verbs.OK {
 		r.broken = true // the connection is ending (RFC 8166 §4.5.3)
 	}
+	if s == verbs.RemoteAccess {
+		c.ep.blame(c, r)
+	}
 	ready := r.left == 0
 	c.postReads()
 	c.mu.Unlock()
@@ -269,7 +290,7 @@ func (r *Request) deliver() {
 	if err == errSilent {
 		c.in.drop(h.XID)
 	} else {
-		c.sendError(h.XID, h.Version, body)
+		c.sendError(r, h.XID, h.Version, body)
 	}
 	r.finish()
 }
@@ -289,12 +310,13 @@ func (r *Request) Drop() { r.finish() }
 // case, and the requester has been told where it can be.
 func (r *Request) Reply(move, flush bool) error {
 	c := r.conn
+	r.keepResults()
 	r.buf.putFor(r) // the receive is posted again before the reply that grants it leaves (RFC 8166 §3.3.1)
 	err := c.planReply(r, move)
 	if err == nil {
 		err = c.sendReply(r)
 	} else {
-		c.sendError(r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
+		c.sendError(r, r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
 	}
 	if err != nil {
 		r.finish()
@@ -303,6 +325,25 @@ func (r *Request) Reply(move, flush bool) error {
 		c.flush()
 	}
 	return err
+}
+
+// keepResults copies bulk results that are views into the arguments' receive, as those of an
+// echo may be: the receive is about to take another message.
+func (r *Request) keepResults() {
+	for i := range r.Results.Bulk() {
+		if it := &r.Results.Bulk()[i]; within(it.Data, r.inline) {
+			it.Data, it.Mem = slices.Clone(it.Data), nil
+		}
+	}
+}
+
+// within tells whether b lies in area.
+func within(b, area []byte) bool {
+	if len(b) == 0 || len(area) == 0 {
+		return false
+	}
+	off := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(area)))
+	return off < uintptr(len(area))
 }
 
 // putFor gives the receive back; the arguments, which may lie in it, are over.
@@ -368,6 +409,7 @@ func (c *Conn) source(r *Request, bulk []xdr.Bulk, i int) (verbs.Region, int, er
 func (c *Conn) sendReply(r *Request) error {
 	sb, err := c.takeSend()
 	if err != nil {
+		c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
 		return err
 	}
 	inv := c.invalidate(&r.Header)
@@ -399,6 +441,9 @@ func (c *Conn) sendReply(r *Request) error {
 	for _, op := range r.plan.Writes {
 		written += uint64(op.N)
 	}
+	for i := range r.plan.Writes {
+		r.works[i].ID = workID(workPlain, sb.i)
+	}
 	xid, inline, form := h.XID, len(b)-r.plan.Header, formOf(h)
 
 	c.mu.Lock()
@@ -408,7 +453,7 @@ func (c *Conn) sendReply(r *Request) error {
 		c.mu.Unlock()
 		return err
 	}
-	sb.req = r
+	sb.req, sb.answer, r.owed = r, r.owed, false
 	c.post(r.works)
 	c.countSent(h, inline, &c.counters.RepliesSent)
 	c.counters.WriteBytes += written
@@ -428,7 +473,7 @@ func (c *Conn) invalidate(h *wire.Header) uint32 {
 		if h.InvHandle == 0 {
 			return 0
 		}
-		if _, found := handles(&h.Lists, h.InvHandle); found {
+		if h.HasHandle(h.InvHandle) {
 			return h.InvHandle
 		}
 		c.mu.Lock()
@@ -439,33 +484,8 @@ func (c *Conn) invalidate(h *wire.Header) uint32 {
 	if !c.peer.RemoteInvalidate || !c.local.RemoteInvalidate {
 		return 0
 	}
-	only, _ := handles(&h.Lists, 0)
+	only, _ := h.OneHandle()
 	return only
-}
-
-// handles is the one handle that all segments of l carry, or 0, and whether want is among them.
-func handles(l *wire.Lists, want uint32) (only uint32, found bool) {
-	several := false
-	see := func(h uint32) {
-		several = several || only != 0 && only != h
-		only = h
-		found = found || h == want
-	}
-	for _, s := range l.Reads {
-		see(s.Handle)
-	}
-	for _, w := range l.Writes {
-		for _, s := range w {
-			see(s.Handle)
-		}
-	}
-	for _, s := range l.Reply {
-		see(s.Handle)
-	}
-	if several {
-		only = 0
-	}
-	return only, found
 }
 
 // finish ends the request: its reply has left, or there is none. Without mu.
@@ -495,6 +515,10 @@ func (r *Request) finish() {
 	c.mu.Lock()
 	c.requests.remove(r.index)
 	c.serving--
+	if r.owed {
+		r.owed = false
+		c.owed--
+	}
 	after := c.takeAfter()
 	c.mu.Unlock()
 	if r.Finished != nil {
@@ -524,16 +548,27 @@ func (c *Conn) takeAfter() func() {
 	return f
 }
 
-// sendError sends an RDMA_ERROR (RFC 8166 §4.5, v2 draft §6.2.4).
-func (c *Conn) sendError(xid, version uint32, body wire.ErrorBody) {
+// sendError sends an RDMA_ERROR (RFC 8166 §4.5, v2 draft §6.2.4): in answer to r, or, with nil, to
+// a call that has become no Request.
+func (c *Conn) sendError(r *Request, xid, version uint32, body wire.ErrorBody) {
 	sb, err := c.takeSend()
 	if err != nil {
-		return // the connection has ended, or there is no memory to say so
+		c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
+		return
 	}
 	h := wire.Header{XID: xid, Version: version, Credit: uint32(c.cfg.Credits), Proc: wire.ErrorMsg, Err: body}
 	b := h.Append(sb.bytes(h.Len()))
 	c.mu.Lock()
-	if c.down {
+	sb.answer = true
+	switch {
+	case c.down:
+		c.sends.put(sb)
+		c.mu.Unlock()
+		return
+	case r != nil && r.owed:
+		r.owed = false
+	case !c.owe():
+		c.owed--
 		c.sends.put(sb)
 		c.mu.Unlock()
 		return

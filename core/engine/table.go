@@ -22,6 +22,9 @@ func (t *table[T]) add(v *T) uint32 {
 func (t *table[T]) at(i uint32) *T { return t.items[i] }
 
 func (t *table[T]) remove(i uint32) {
+	if t.items[i] == nil {
+		panic("engine: removed from a table twice")
+	}
 	t.items[i] = nil
 	t.spare = append(t.spare, i)
 }
