@@ -57,7 +57,7 @@ var memoryChecks = []check{
 		w.ping(a, b)
 	}},
 	{name: "Writes before a Send are placed before that Send completes", run: func(w *world) {
-		const n, rounds = 16 * 65536, 20
+		const n, rounds = 64 * 65536, 30
 		a, b := w.connect(link{prepare: func(_, b *end) {}})
 		r := w.alloc(b.dom, n)
 		win := b.expose(r, 0, n, verbs.RemoteWrite)
@@ -69,7 +69,7 @@ var memoryChecks = []check{
 					continue
 				}
 				round, mem := int(b.lastMessage().data[0]), r.Bytes()
-				for at := 0; at < n; at += 4093 {
+				for at := n - 1; at >= 0; at -= 4093 { // the end is placed last
 					if mem[at] != byte(round) {
 						late <- at
 						return
