@@ -23,6 +23,7 @@ type places struct {
 	missed map[nfs3.Handle]time.Time
 
 	searching sync.Mutex // one search at a time: they read the disk
+	rest      time.Time  // none before
 	limit     int
 }
 
@@ -39,6 +40,8 @@ const (
 	// A handle that was searched for in vain is stale without another search for a while.
 	missedFor = 5 * time.Second
 	maxMissed = 1024
+	// A search that takes longer is a cost worth bounding.
+	costly = 200 * time.Millisecond
 )
 
 func newPlaces(limit int) *places {
@@ -64,6 +67,9 @@ func (e *export) remember(ino, parent uint64, name string) {
 		pl.parent = parent
 		p.lru.MoveToFront(el)
 		return
+	}
+	if el, ok := p.byIno[parent]; ok {
+		p.lru.MoveToFront(el) // a long listing does not push out the way to itself
 	}
 	if p.lru.Len() >= maxPlaces {
 		delete(p.byIno, p.lru.Remove(p.lru.Back()).(*place).ino)
@@ -111,10 +117,19 @@ func (e *export) find(ino uint64, h *nfs3.Handle) (int, unix.Stat_t, nfs3.Status
 	if at, ok := p.missed[*h]; ok && time.Since(at) < missedFor {
 		return -1, st, nfs3.ErrStale
 	}
+	start := time.Now()
+	if start.Before(p.rest) {
+		return -1, st, nfs3.ErrJukebox
+	}
 	if e.search(ino) {
 		if fd, ok := e.atPlace(ino, h, &st); ok {
 			return fd, st, nfs3.OK
 		}
+	}
+	// Searches in vain of a large tree take half of the time at most: who sends many
+	// old handles waits.
+	if took := time.Since(start); took > costly {
+		p.rest = time.Now().Add(took)
 	}
 	if len(p.missed) >= maxMissed {
 		clear(p.missed)

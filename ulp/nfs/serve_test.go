@@ -1,0 +1,151 @@
+package nfs_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/ulp/nfs"
+	"github.com/rpcrdma/rpcrdma/ulp/nfs/mount3"
+	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
+	"github.com/rpcrdma/rpcrdma/ulp/nfs/server3"
+)
+
+type raw []byte
+
+func (b raw) MarshalXDR(w *xdr.Writer) { w.Raw(b) }
+
+// What the server refuses at the level of RPC.
+func TestRefusals(t *testing.T) {
+	s := serve(t, "tcp://127.0.0.1:0", server3.Options{})
+	var res nfs3.GetAttrRes
+	if err := s.c.Call(t.Context(), nfs.NFS3[nfs3.ProcGetAttr], raw{0, 0, 0, 99}, &res); !errors.Is(err, rpcmsg.ErrGarbageArgs) {
+		t.Errorf("arguments that do not decode: %v", err)
+	}
+	proc := *nfs.NFS3[nfs3.ProcGetAttr]
+	proc.Number = 22
+	if err := s.c.Call(t.Context(), &proc, nil, nil); !errors.Is(err, rpcmsg.ErrProcUnavail) {
+		t.Errorf("procedure 22: %v", err)
+	}
+	proc.Version = 2
+	var accept *rpcmsg.AcceptError
+	if err := s.c.Call(t.Context(), &proc, nil, nil); !errors.As(err, &accept) || accept.Low != 3 || accept.High != 3 {
+		t.Errorf("version 2: %v", err)
+	}
+
+	other, err := server3.New(t.TempDir(), server3.Options{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	srv := rpc.NewServer()
+	other.Register(srv)
+	c := dial(t, listen(t, srv, "tcp://127.0.0.1:0"))
+	if _, _, err := nfs.Mount(t.Context(), c, "/", nil); !errors.Is(err, mount3.ErrAcces) || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a mount from elsewhere: %v", err)
+	}
+	var auth *rpcmsg.AuthError
+	if _, err := nfs.NewClient(c).GetAttr(t.Context(), s.fs.Root()); !errors.As(err, &auth) {
+		t.Errorf("a call from elsewhere: %v", err)
+	}
+	if err := nfs.NewClient(c).Null(t.Context()); err != nil {
+		t.Errorf("NULL is for everybody: %v", err)
+	}
+}
+
+// The server's disk is full: the client is told, and nothing is left behind.
+func TestDiskFull(t *testing.T) {
+	small := t.TempDir()
+	if err := unix.Mount("none", small, "tmpfs", 0, "size=3m"); err != nil {
+		t.Skip("needs a file system of its own: ", err)
+	}
+	t.Cleanup(func() { unix.Unmount(small, unix.MNT_DETACH) })
+	s, err := server3.New(small, server3.Options{Squash: server3.SquashNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	srv := rpc.NewServer()
+	s.Register(srv)
+	c := dial(t, listen(t, srv, "loopback://127.0.0.1:0"))
+	f, _, err := nfs.Mount(t.Context(), c, "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := pattern(8 << 20)
+	for range 3 { // the space must be there again each time
+		if err := f.Put(t.Context(), bytes.NewReader(big), int64(len(big)), "/f", nfs.Transfer{}); !errors.Is(err, nfs3.ErrNoSpc) {
+			t.Fatalf("a full disk: %v", err)
+		}
+		if left, _ := os.ReadDir(small); len(left) > 0 {
+			t.Fatalf("left behind: %v", left)
+		}
+		if err := f.Put(t.Context(), bytes.NewReader(big), 2<<20, "/g", nfs.Transfer{}); err != nil {
+			t.Fatalf("after that: %v", err)
+		}
+		if err := f.Remove(t.Context(), "/g"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The client's own disk.
+	if err := f.Put(t.Context(), bytes.NewReader(big), 2<<20, "/g", nfs.Transfer{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.GetFile(t.Context(), "/g", filepath.Join(small, "h"), nfs.Transfer{}); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("get to a full disk: %v", err)
+	}
+	if left, _ := os.ReadDir(small); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func BenchmarkRead(b *testing.B)  { bench(b, false) }
+func BenchmarkWrite(b *testing.B) { bench(b, true) }
+
+// bench moves 1 MiB by one call after the other, over loopback.
+func bench(b *testing.B, write bool) {
+	s := serve(b, "loopback://127.0.0.1:0", server3.Options{})
+	if err := os.WriteFile(filepath.Join(s.dir, "f"), pattern(1<<20), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	n, err := s.fs.Stat(b.Context(), "/f")
+	if err != nil {
+		b.Fatal(err)
+	}
+	buf, err := rpc.NewBuffer(1 << 20)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer buf.Free()
+	b.SetBytes(1 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		if write {
+			_, err = s.fs.Client().WriteBuffer(b.Context(), n.Handle, 0, buf, 0, 1<<20, nfs3.Unstable)
+		} else {
+			_, err = s.fs.Client().ReadBuffer(b.Context(), n.Handle, 0, buf, 1<<20)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGetAttr(b *testing.B) {
+	s := serve(b, "loopback://127.0.0.1:0", server3.Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.fs.Client().GetAttr(b.Context(), s.fs.Root()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
