@@ -56,7 +56,7 @@ const (
 	versionShift  = 6
 	opcodeMask    = 0x0f
 	ReadLen       = 28 // a Read Request's body
-	terminateLen  = 4 // its control word
+	terminateLen  = 4  // its control word
 	segmentLenLen = 2
 )
 
