@@ -187,6 +187,38 @@ func TestLyingServer(t *testing.T) {
 	}
 }
 
+// Ctrl-C while the CREATE is under way: it is waited for, so that it cannot come after the REMOVE.
+func TestCancelledCreate(t *testing.T) {
+	s, m, f := meddle(t)
+	for _, when := range []int{nfs3.ProcCreate, nfs3.ProcSetAttr, nfs3.ProcCommit} {
+		ctx, cancel := context.WithCancel(t.Context())
+		m.before = func(p *rpc.Proc, _ xdr.Marshaler) {
+			if p == nfs.NFS3[when] {
+				cancel()
+			}
+		}
+		if err := f.Put(ctx, bytes.NewReader([]byte("x")), 1, "/f", nfs.Transfer{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled at %v: %v", nfs.NFS3[when], err)
+		}
+		if left, _ := os.ReadDir(s.dir); len(left) > 0 {
+			t.Errorf("cancelled at %v: left behind %v", nfs.NFS3[when], left)
+		}
+	}
+	// Once the RENAME is under way its outcome is the result.
+	ctx, cancel := context.WithCancel(t.Context())
+	m.before = func(p *rpc.Proc, _ xdr.Marshaler) {
+		if p == nfs.NFS3[nfs3.ProcRename] {
+			cancel()
+		}
+	}
+	if err := f.Put(ctx, bytes.NewReader([]byte("x")), 1, "/f", nfs.Transfer{}); err != nil {
+		t.Errorf("cancelled at the end: %v", err)
+	}
+	if b, _ := os.ReadFile(filepath.Join(s.dir, "f")); string(b) != "x" {
+		t.Errorf("cancelled at the end: %q", b)
+	}
+}
+
 // A server without EXCLUSIVE and READDIRPLUS.
 func TestOldServer(t *testing.T) {
 	s, m, f := meddle(t)

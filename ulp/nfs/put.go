@@ -85,7 +85,12 @@ func (f *FS) put(ctx context.Context, r io.ReaderAt, size int64, p string, mode 
 			f.discard(ctx, dir, part)
 		}
 	}()
-	h, err := f.begin(ctx, dir, part, random)
+	sure, release := graced(ctx)
+	defer release()
+	h, err := f.begin(sure, dir, part, random)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -100,7 +105,24 @@ func (f *FS) put(ctx context.Context, r io.ReaderAt, size int64, p string, mode 
 	if _, err := f.c.SetAttr(ctx, h, nfs3.Sattr{Mode: nfs3.U32(final & 0o777), Atime: now, Mtime: now}, nil); err != nil {
 		return err
 	}
-	return f.c.Rename(ctx, dir, part, dir, name)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return f.c.Rename(sure, dir, part, dir, name)
+}
+
+// graced outlives ctx by cleanupTime. It is for calls whose outcome must be known: a CREATE that
+// was given up could still be carried out, after the REMOVE that is to undo it.
+func graced(ctx context.Context) (context.Context, func()) {
+	sure, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.AfterFunc(cleanupTime, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(sure, func() { t.Stop() })
+	})
+	return sure, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // begin makes the file to write to: exclusively, so that a call that is repeated after a

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -89,8 +90,16 @@ func TestDiskFull(t *testing.T) {
 		if left, _ := os.ReadDir(small); len(left) > 0 {
 			t.Fatalf("left behind: %v", left)
 		}
-		if err := f.Put(t.Context(), bytes.NewReader(big), 2<<20, "/g", nfs.Transfer{}); err != nil {
-			t.Fatalf("after that: %v", err)
+		// WRITEs that were given up may still be under way and hold the file: a moment.
+		for try := 0; ; try++ {
+			err := f.Put(t.Context(), bytes.NewReader(big), 2<<20, "/g", nfs.Transfer{})
+			if err == nil {
+				break
+			}
+			if try == 100 {
+				t.Fatalf("after that: %v", err)
+			}
+			time.Sleep(20 * time.Millisecond)
 		}
 		if err := f.Remove(t.Context(), "/g"); err != nil {
 			t.Fatal(err)

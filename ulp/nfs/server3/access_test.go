@@ -69,14 +69,14 @@ func TestAccess(t *testing.T) {
 		{member, unix.S_IFREG | 0o640, false, r},
 		{member, unix.S_IFREG | 0o607, false, 0},
 		{stranger, unix.S_IFREG | 0o755, false, r | x},
-		{0, unix.S_IFREG | 0o000, false, r | m | e},
+		{0, unix.S_IFREG, false, r | m | e},
 		{0, unix.S_IFREG | 0o100, false, r | m | e | x},
 		{owner, unix.S_IFDIR | 0o700, false, r | l | m | e | d},
 		{owner, unix.S_IFDIR | 0o700, true, r | l},
 		{owner, unix.S_IFDIR | 0o600, false, r},
 		{owner, unix.S_IFDIR | 0o300, false, l | m | e | d},
 		{stranger, unix.S_IFDIR | 0o711, false, l},
-		{0, unix.S_IFDIR | 0o000, false, r | l | m | e | d},
+		{0, unix.S_IFDIR, false, r | l | m | e | d},
 	} {
 		who := credOf(c.who)
 		st := stat{Uid: owner, Gid: owner, Mode: c.mode}
