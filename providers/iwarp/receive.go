@@ -17,7 +17,7 @@ const (
 	directMin = 16 << 10
 	// behindDirect is how much is read ahead behind such a payload: its CRC, and the head
 	// of the next frame, which then can be read directly too.
-	behindDirect = 512
+	behindDirect = 64 << 10
 )
 
 // inbound is the input side. It belongs to whoever is reading, and all state lies here: who
@@ -48,12 +48,13 @@ type inbound struct {
 	resumed bool    // a Read has ended: what waited for it may leave
 	read    *work   // the oldest Read under way, if known
 
-	vec   [][]byte
-	err   error
-	fault *failure
-	done  []verbs.Completion // not reported
-	stats verbs.Stats        // since the last publish
-	tryFn func() bool        // try, bound once
+	vec      [][]byte
+	err      error
+	fault    *failure
+	done     []verbs.Completion // not reported
+	reported bool               // since receive began: whoever drives is to be asked
+	stats    verbs.Stats        // since the last publish
+	tryFn    func() bool        // try, bound once
 }
 
 func (in *inbound) init(c *conn) {
@@ -78,7 +79,7 @@ func (in *inbound) try() bool {
 			return false
 		}
 		in.frames()
-		if len(in.done) > 0 || in.err != nil || in.fault != nil || in.answers || in.resumed ||
+		if len(in.done) > 0 || in.reported || in.err != nil || in.fault != nil || in.answers || in.resumed ||
 			in.gated && in.heard || in.c.wanted.Load() {
 			return true
 		}
@@ -165,6 +166,7 @@ func (w *work) slice(vec [][]byte, off, n int) [][]byte {
 // when something was reported, or when somebody wants the role or the connection's end.
 func (c *conn) receive() {
 	in := &c.in
+	in.reported = false
 	err := c.stream.Read(in.tryFn)
 	if err == nil {
 		err = in.err
@@ -194,6 +196,7 @@ func (in *inbound) frames() {
 	for in.fault == nil {
 		if len(in.done) == cap(in.done) {
 			in.c.completeAll()
+			in.reported = true
 		}
 		if in.direct {
 			if in.left > 0 || !in.endDirect() {
