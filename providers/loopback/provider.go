@@ -26,7 +26,7 @@ const (
 	defaultPrivate = 252 // iWARP's neighbourhood; code that fits here fits there
 	defaultReads   = 16
 	maxReads       = 128
-	maxMessage     = 1 << 31
+	maxMessage     = 1 << 30
 	defaultSetup   = 5 * time.Second
 )
 
