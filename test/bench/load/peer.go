@@ -26,7 +26,7 @@ type Peer interface {
 // MaxCallers and MaxPayload bound what is asked of a peer.
 const (
 	MaxCallers = 256
-	MaxPayload = 4 << 20
+	MaxPayload = 1 << 20
 )
 
 // Pattern is what a server gives for Read and a client sends; its prefixes are payloads.

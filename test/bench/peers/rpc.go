@@ -74,17 +74,18 @@ func (p *rpcPeer) Close() error { return p.client.Close() }
 func (p *rpcPeer) Do(ctx context.Context, op load.Op, w, n int) error {
 	c := p.callers[w]
 	if c == nil {
-		mem, err := rpc.NewBuffer(load.MaxPayload)
-		if err != nil {
-			return err
-		}
-		c = &rpcCaller{mem: mem}
+		c = new(rpcCaller)
 		p.callers[w] = c
 	}
 	c.op, c.n = op, n
 	var err error
 	switch op {
 	case load.Read:
+		if c.mem == nil || len(c.mem.Bytes()) < n {
+			if c.mem, err = rpc.NewBuffer(max(n, 4<<10)); err != nil {
+				return err
+			}
+		}
 		err = p.client.Call(ctx, procs[op], c, c, rpc.IntoBuffer(c.mem, 0, n))
 	case load.Write:
 		c.send = xdr.Bulk{Data: p.pattern.Bytes()[:n], Mem: p.pattern}
