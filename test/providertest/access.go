@@ -44,7 +44,7 @@ var violations = func() []violation {
 		at("longer than the range", num(0), func(n int) int { return n + 1 })
 		at("from before the range", num(-1), num(10))
 		at("far below the range", num(-victimSize), num(10))
-		at("from the far side of the address space", num(math.MinInt64), num(10))
+		at("from the far side of the address space", num(math.MinInt), num(10))
 		add("at an address that wraps past 2^64", both, func(by, _ *end, win, _ *verbs.Window, n int) verbs.Work {
 			w := op.make(win, 0, one(by, 64))
 			w.Remote = math.MaxUint64 - 31

@@ -3,6 +3,7 @@ package providertest
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
@@ -196,7 +197,7 @@ var memoryChecks = []check{
 	{name: "Expose outside the region or without rights is refused", run: func(w *world) {
 		a, _ := w.connect(link{})
 		r := w.alloc(a.dom, 100)
-		for _, c := range []struct{ off, n int }{{-1, 10}, {0, 101}, {100, 1}, {50, -1}, {1 << 62, 1 << 62}} {
+		for _, c := range []struct{ off, n int }{{-1, 10}, {0, 101}, {100, 1}, {50, -1}, {math.MaxInt, math.MaxInt}} {
 			if err := a.exposeAs(new(verbs.Window), r, c.off, c.n, verbs.RemoteRead); err == nil {
 				w.Errorf("Expose of %d bytes from %d of 100 succeeded", c.n, c.off)
 			}
