@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"strconv"
@@ -47,7 +46,10 @@ func newServeNFS() *cobra.Command {
 		Short: "serve a directory by NFS version 3",
 		Long: `nfs serves DIR as / by NFS version 3 and MOUNT version 3, on every address given, until it
 is interrupted: then calls in progress are answered first. The bound addresses are
-printed, one a line.
+printed, one a line, and the command by which a Linux client mounts them: Linux asks for
+MOUNT by TCP, so both are served by TCP, too, on port 20048 or as --mount-listen says.
+
+Only the networks that it listens in may use it, unless --allow names others.
 
 Without root it serves with its own rights: every caller acts as the user that runs it.`,
 		Example: `  rpcrdma serve nfs --export /srv/data --listen iwarp://:20049
@@ -58,8 +60,8 @@ Without root it serves with its own rights: every caller acts as the user that r
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.export, "export", "", "directory to serve")
 	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "address to listen on; may be given several times")
-	cmd.Flags().StringVar(&f.mount, "mount-listen", "", "serve MOUNT on this address too, alone: tcp://:20048 for clients that ask there")
-	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "network that may use it, e.g. 10.0.0.0/8; may be given several times; default: any")
+	cmd.Flags().StringVar(&f.mount, "mount-listen", "", "serve by TCP on this address, too, for clients that ask for MOUNT there; none for nowhere (default tcp://, the host of the first --listen, port 20048)")
+	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "network that may use it, e.g. 10.0.0.0/8; or any; may be given several times (default: the networks of the addresses it listens on)")
 	cmd.Flags().StringVar(&f.squash, "squash", "", "who acts as the anonymous user: root, all or none (default root)")
 	cmd.Flags().StringVar(&f.anon, "anon", "", "UID:GID of the anonymous user (default 65534:65534)")
 	cmd.Flags().BoolVar(&f.ro, "read-only", false, "refuse changes")
@@ -89,9 +91,13 @@ func (f *serveFlags) serverOptions() (o server3.Options, err error) {
 		o.Anon = &server3.IDs{UID: uint32(u), GID: uint32(g)}
 	}
 	for _, s := range f.allow {
+		if s == "any" {
+			o.Allow = append(o.Allow, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"))
+			continue
+		}
 		p, err := parseNetwork(s)
 		if err != nil {
-			return o, usagef("--allow %s: want a network such as 10.0.0.0/8, or an address", s)
+			return o, usagef("--allow %s: want a network such as 10.0.0.0/8, an address, or any", s)
 		}
 		o.Allow = append(o.Allow, p)
 	}
@@ -111,8 +117,21 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	for _, url := range append(f.listen, f.mountURLs()...) {
+	for _, url := range f.listen {
 		if _, err := target(url); err != nil {
+			return err
+		}
+	}
+	mount, chosen, err := f.mountAddress()
+	if err != nil {
+		return err
+	}
+	if len(o.Allow) == 0 {
+		listens := f.listen
+		if mount != "" {
+			listens = append(listens[:len(listens):len(listens)], mount)
+		}
+		if o.Allow, err = ownNetworks(cmd.Context(), listens); err != nil {
 			return err
 		}
 	}
@@ -129,60 +148,61 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		level = slog.LevelInfo
 	}
 	log := rpc.WithLog(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
-	both, alone := rpc.NewServer(log), rpc.NewServer(log)
-	nfs.Register(both)
-	nfs.RegisterMount(alone)
-	err = serveAll(cmd.Context(), cmd.OutOrStdout(), fmt.Sprintf("serving %s", nfs.Dir()), []served{
-		{both, f.listen}, {alone, f.mountURLs()}}, opts)
+	server := rpc.NewServer(log)
+	nfs.Register(server)
+	err = f.serve(cmd, server, "serving "+nfs.Dir(), mount, chosen, opts)
 	return errors.Join(err, nfs.Close(), finish())
-}
-
-func (f *serveFlags) mountURLs() []string {
-	if f.mount == "" {
-		return nil
-	}
-	return []string{f.mount}
-}
-
-// served is a server and where it listens.
-type served struct {
-	server *rpc.Server
-	urls   []string
 }
 
 // grace is how long calls in progress may take once the server is told to end.
 const grace = 5 * time.Second
 
-// serveAll binds everything, then says so, then serves until ctx ends or a listener fails.
-func serveAll(ctx context.Context, out io.Writer, what string, all []served, opts []rpc.Option) (err error) {
-	type bound struct {
-		*rpc.Server
-		l *rpc.Listener
+// serve binds everything, then says so, then serves until it is interrupted or a listener fails.
+func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount string, chosen bool, opts []rpc.Option) (err error) {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	var listeners []*rpc.Listener
+	defer func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}()
+	bind := func(url string) (*rpc.Listener, error) {
+		t, err := target(url)
+		if err != nil {
+			return nil, err
+		}
+		l, err := rpc.Listen(ctx, url, opts...)
+		if err != nil {
+			return nil, fmt.Errorf("cannot listen: %w", advise(t, err))
+		}
+		listeners = append(listeners, l)
+		return l, nil
 	}
-	var listeners []bound
-	for _, s := range all {
-		for _, url := range s.urls {
-			t, err := target(url)
-			var l *rpc.Listener
-			if err == nil {
-				l, err = rpc.Listen(ctx, url, opts...)
-			}
-			if err != nil {
-				for _, b := range listeners {
-					b.l.Close()
-				}
-				return fmt.Errorf("cannot listen: %w", advise(t, err))
-			}
-			listeners = append(listeners, bound{s.server, l})
+	for _, url := range f.listen {
+		if _, err := bind(url); err != nil {
+			return err
+		}
+	}
+	nfs := listeners
+	var mounts *rpc.Listener
+	if mount != "" {
+		switch mounts, err = bind(mount); {
+		case err != nil && chosen:
+			return err
+		case err != nil: // our own idea: the rest works without
+			fmt.Fprintf(cmd.ErrOrStderr(), "rpcrdma: MOUNT is not served by TCP: %s; choose an address with --mount-listen\n", oneLine(err))
 		}
 	}
 	fmt.Fprintln(out, what)
-	for _, b := range listeners {
-		fmt.Fprintf(out, "listening on %s\n", b.l.URL())
+	for _, l := range listeners {
+		fmt.Fprintf(out, "listening on %s\n", l.URL())
+	}
+	for _, line := range mountLines(nfs, mounts) {
+		fmt.Fprintln(out, line)
 	}
 	failed := make(chan error, len(listeners))
-	for _, b := range listeners {
-		go func() { failed <- b.Serve(context.WithoutCancel(ctx), b.l) }()
+	for _, l := range listeners {
+		go func() { failed <- server.Serve(context.WithoutCancel(ctx), l) }()
 	}
 	ended := 0
 	select {
@@ -192,10 +212,8 @@ func serveAll(ctx context.Context, out io.Writer, what string, all []served, opt
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	for _, s := range all {
-		if serr := s.server.Shutdown(end); serr != nil && err == nil {
-			err = fmt.Errorf("calls still in progress after %v were cut short", grace)
-		}
+	if serr := server.Shutdown(end); serr != nil && err == nil {
+		err = fmt.Errorf("calls still in progress after %v were cut short", grace)
 	}
 	for ; ended < len(listeners); ended++ {
 		if serr := <-failed; err == nil {
