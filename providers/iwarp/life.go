@@ -220,7 +220,7 @@ func (c *conn) inputEnded(err error) {
 	case c.state == ended || err == stream.ErrAgain:
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.listen() // it was to wake us: who wants what is in the flags
-	case err == io.EOF && (c.in.direct || c.in.r != c.in.w):
+	case err == io.EOF && c.state == up && (c.in.direct || c.in.r != c.in.w): // a peer that we closed may stop anywhere
 		c.end(fmt.Errorf("iwarp: the stream ended inside a frame: %w", io.ErrUnexpectedEOF), byFIN)
 	case err == io.EOF && c.state == closing && !c.finSent:
 		// The peer has closed too, and reads until we are done.

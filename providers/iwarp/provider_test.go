@@ -8,6 +8,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
 	"github.com/rpcrdma/rpcrdma/test/providertest"
 )
 
@@ -43,4 +44,12 @@ func stall(t *testing.T, addr string) (stop func()) {
 			c.Close()
 		}
 	}
+}
+
+// TestProviderInMemory is the same contract where the network's segments are small, so that each
+// message is many frames.
+func TestProviderInMemory(t *testing.T) {
+	providertest.Run(t, func(*testing.T) verbs.Provider {
+		return iwarp.New(&memory.Network{})
+	}, providertest.Options{ShortSetup: map[string]string{"setup": "300ms"}})
 }

@@ -16,15 +16,16 @@ type vector struct {
 }
 
 func (x *vector) read(fd uintptr, v [][]byte) (int, error) {
-	return x.call(unix.SYS_READV, "readv", fd, v)
+	return x.call(unix.SYS_READ, unix.SYS_READV, "readv", fd, v)
 }
 
 func (x *vector) write(fd uintptr, v [][]byte) (int, error) {
-	return x.call(unix.SYS_WRITEV, "writev", fd, v)
+	return x.call(unix.SYS_WRITE, unix.SYS_WRITEV, "writev", fd, v)
 }
 
-// call is one system call. What v points to is kept alive by x.iov.
-func (x *vector) call(nr uintptr, name string, fd uintptr, v [][]byte) (int, error) {
+// call is one system call: one, where there is a single element, which the kernel has less
+// to do for, else many. What v points to is kept alive by x.iov.
+func (x *vector) call(one, many uintptr, name string, fd uintptr, v [][]byte) (int, error) {
 	iov := x.iov[:0]
 	for _, b := range v {
 		if len(b) > 0 && len(iov) < maxVector {
@@ -37,7 +38,13 @@ func (x *vector) call(nr uintptr, name string, fd uintptr, v [][]byte) (int, err
 		return 0, nil
 	}
 	for {
-		n, _, e := unix.Syscall(nr, fd, uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)))
+		var n uintptr
+		var e unix.Errno
+		if len(iov) == 1 {
+			n, _, e = unix.Syscall(one, fd, uintptr(unsafe.Pointer(iov[0].Base)), uintptr(iov[0].Len))
+		} else {
+			n, _, e = unix.Syscall(many, fd, uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)))
+		}
 		switch e {
 		case 0:
 			return int(n), nil
