@@ -210,6 +210,20 @@ var mutants = map[string]broken{
 		}
 		return true
 	})}},
+	"swaps the fourth segment with the fifth": {"model/random Writes", mutant{post: each(func(w *verbs.Work) bool {
+		if len(w.Segs) > 4 {
+			w.Segs = slices.Clone(w.Segs)
+			w.Segs[3], w.Segs[4] = w.Segs[4], w.Segs[3]
+		}
+		return true
+	})}},
+	"loses bytes of long Writes": {"model/random Writes", mutant{post: each(func(w *verbs.Work) bool {
+		if last := len(w.Segs) - 1; w.Op == verbs.OpWrite && last >= 0 && w.Segs[last].N > 65536 {
+			w.Segs = slices.Clone(w.Segs)
+			w.Segs[last].N--
+		}
+		return true
+	})}},
 	"agrees on no MaxReads": {"memory/MaxReads is what", mutant{caps: func(c *verbs.Caps) { c.MaxReads = 16 }}},
 	"keys repeat": {"memory/a key is never 0", mutant{expose: func(c *mconn, w *verbs.Window, r verbs.Region, off, n int, a verbs.Access) error {
 		err := c.Conn.Expose(w, r, off, n, a)

@@ -47,6 +47,7 @@ var groups = []group{
 	{"set-up", setupChecks},
 	{"messages", messageChecks},
 	{"memory", memoryChecks},
+	{"model", modelChecks},
 	{"access", accessChecks},
 	{"queue", queueChecks},
 	{"end", endChecks},
