@@ -63,6 +63,9 @@ type Config struct {
 // (D-8): three of the peer's own, three answers.
 const controlReceives = 6
 
+// DefaultCallTimeout is Config.CallTimeout where none is set.
+const DefaultCallTimeout = time.Minute
+
 // ProbeSize is the most a client sends until the version is confirmed (v2 draft §7, D-6).
 const ProbeSize = 1024
 
@@ -91,7 +94,7 @@ func (c Config) withDefaults() Config {
 	def(&c.Orphans, 64)
 	def(&c.OrphanBytes, 64<<20)
 	if c.CallTimeout == 0 {
-		c.CallTimeout = time.Minute
+		c.CallTimeout = DefaultCallTimeout
 	}
 	if c.CancelWait == 0 {
 		c.CancelWait = 2 * time.Second

@@ -320,8 +320,11 @@ func (c *Conn) Disconnected(err error) {
 	c.outbox = nil
 	var finished []*Request
 	for _, w := range unsent {
-		if workKind(w.ID&7) == workSend {
-			if r := c.sends.done(uint32(w.ID >> 3)); r != nil {
+		if i := uint32(w.ID >> 3); workKind(w.ID&7) == workSend {
+			if c.sends.all[i].answer {
+				c.owed--
+			}
+			if r := c.sends.done(i); r != nil {
 				finished = append(finished, r)
 			}
 		}
@@ -394,6 +397,9 @@ func (c *Conn) event(e obs.Event) {
 func (e *Endpoint) adopt(c *Conn) {
 	e.mu.Lock()
 	closed := e.closed
+	if invariants {
+		e.every = append(e.every, c)
+	}
 	if !closed && !c.ended() {
 		e.conns[c] = struct{}{}
 	}

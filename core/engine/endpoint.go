@@ -29,6 +29,7 @@ type Endpoint struct {
 	mu     sync.Mutex // guards what follows
 	users  map[*Memory]struct{}
 	conns  map[*Conn]struct{}
+	every  []*Conn // with -tags invariants
 	closed bool
 }
 
@@ -102,6 +103,7 @@ func (e *Endpoint) Close() error {
 	for m := range users {
 		m.dropEndpoint(e)
 	}
+	e.mustBeEmpty()
 	e.pool.drain()
 	var err error
 	if e.recv != nil {

@@ -16,6 +16,7 @@ type Memory struct {
 	ep    *Endpoint    // pooled memory: where it goes back
 	reg   verbs.Region // pooled memory's
 	class int
+	out   bool   // pooled memory: handed out; guarded by the pool's mutex
 	free  func() // Free, bound once
 	unmap func() // of NewMemory
 
@@ -93,14 +94,15 @@ const (
 )
 
 type memoryPool struct {
-	mu    sync.Mutex
-	free  [maxClass + 1][]*Memory
-	idle  int // bytes in free
-	total int // bytes handed out and idle
-	limit int
+	mu     sync.Mutex // guards what follows
+	free   [maxClass + 1][]*Memory
+	idle   int // bytes in free
+	total  int // bytes handed out and idle
+	limit  int
+	closed bool
 }
 
-// GetMemory takes n bytes at least; Bytes is cut to n.
+// GetMemory takes n bytes, for Free. They hold whatever they held before.
 func (e *Endpoint) GetMemory(n int) (*Memory, error) {
 	class := max(bits.Len(uint(max(n, 1)-1)), minClass)
 	size := n
@@ -112,14 +114,19 @@ func (e *Endpoint) GetMemory(n int) (*Memory, error) {
 			m := p.free[class][l-1]
 			p.free[class] = p.free[class][:l-1]
 			p.idle -= size
+			m.out = true
 			p.mu.Unlock()
 			m.b = m.reg.Bytes()[:n]
 			return m, nil
 		}
 	}
+	if p.total+size > p.limit && p.idle > 0 {
+		p.release() // what lies idle in other classes must not keep this one waiting
+	}
 	if p.total+size > p.limit {
+		total := p.total
 		p.mu.Unlock()
-		return nil, fmt.Errorf("%w: %d bytes wanted, %d of %d in use", ErrNoMemory, size, p.total, p.limit)
+		return nil, fmt.Errorf("%w: %d bytes wanted, %d of %d in use", ErrNoMemory, size, total, p.limit)
 	}
 	p.total += size
 	p.mu.Unlock()
@@ -131,16 +138,24 @@ func (e *Endpoint) GetMemory(n int) (*Memory, error) {
 		p.mu.Unlock()
 		return nil, fmt.Errorf("allocate %d bytes: %w", size, err)
 	}
-	m := &Memory{b: reg.Bytes()[:n], ep: e, reg: reg, class: class}
+	m := &Memory{b: reg.Bytes()[:n], ep: e, reg: reg, class: class, out: true}
 	m.free = m.Free
 	return m, nil
 }
 
 func (e *Endpoint) putMemory(m *Memory) {
 	size := len(m.reg.Bytes())
+	if invariants {
+		m.poison()
+	}
 	p := &e.pool
 	p.mu.Lock()
-	if m.class <= maxClass && p.idle+size <= keepFree {
+	if !m.out {
+		p.mu.Unlock()
+		panic("engine: memory freed twice")
+	}
+	m.out = false
+	if m.class <= maxClass && p.idle+size <= keepFree && !p.closed {
 		p.free[m.class] = append(p.free[m.class], m)
 		p.idle += size
 		p.mu.Unlock()
@@ -158,9 +173,16 @@ func (e *Endpoint) MemoryInUse() int {
 	return e.pool.total - e.pool.idle
 }
 
+// drain frees what is idle, now and from now on.
 func (p *memoryPool) drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.closed = true
+	p.release()
+}
+
+// release frees what is idle. Called with mu held.
+func (p *memoryPool) release() {
 	for class := range p.free {
 		for _, m := range p.free[class] {
 			p.total -= len(m.reg.Bytes())

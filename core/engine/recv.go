@@ -140,6 +140,9 @@ func (in *inbound) refuse(err error) {
 	if c.client && c.cfg.Serve == nil {
 		as = wire.Reply // nobody calls us
 	}
+	if he.Reason == wire.BadVersion {
+		he.DirKnown = false // nobody has read as far
+	}
 	low, high := c.versionRange()
 	if he.Reason != wire.TooShort && (he.Version < low || he.Version > high) {
 		he.Reason = wire.BadVersion // the version is judged before what follows it (T-16)

@@ -190,6 +190,12 @@ var transports = []struct {
 	{"v1 move all", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1), rpc.WithMoveAbove(1)}, 1},
 	{"iwarp v2", "iwarp://127.0.0.1:0", nil, 2},
 	{"iwarp v1", "iwarp://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}, 1},
+	{"own receives", "bare-r://127.0.0.1:0", nil, 2},
+	{"no driver", "bare-d://127.0.0.1:0", nil, 2},
+	{"no detach", "bare-t://127.0.0.1:0", []rpc.Option{rpc.WithCancelWait(10 * time.Millisecond)}, 2},
+	{"no driver, no detach", "bare-dt://127.0.0.1:0", []rpc.Option{rpc.WithCancelWait(10 * time.Millisecond)}, 2},
+	{"queue of 3", "bare-q://127.0.0.1:0", []rpc.Option{rpc.WithSegmentLength(4096)}, 2},
+	{"nothing at all", "bare-rdtqi://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1), rpc.WithSegmentLength(8192), rpc.WithCancelWait(10 * time.Millisecond)}, 1},
 	{"tcp", "tcp://127.0.0.1:0", nil, 0},
 }
 

@@ -26,6 +26,7 @@ type Client struct {
 	xids   func() uint32
 	next   atomic.Uint32
 	slots  []slot
+	done   chan struct{} // closed by Close
 
 	mu     sync.Mutex // guards what follows
 	ep     *engine.Endpoint
@@ -66,7 +67,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns)}
+	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns), done: make(chan struct{})}
 	for i := range c.slots {
 		c.slots[i].sem = make(chan struct{}, 1)
 	}
@@ -139,7 +140,7 @@ func (s *slot) live() link {
 
 func (c *Client) dial(ctx context.Context) (link, error) {
 	if c.target.Scheme == "tcp" {
-		return dialTCP(ctx, c.target, c.opts.tcpMax)
+		return dialTCP(ctx, c.target, &c.opts)
 	}
 	ep, err := c.endpoint(ctx)
 	if err != nil {
@@ -194,6 +195,7 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.closed = true
+	close(c.done)
 	ep := c.ep
 	c.mu.Unlock()
 	var links []link
@@ -371,7 +373,7 @@ func (c *Client) send(ctx context.Context, call *engine.Call) error {
 		if closed || tries >= c.opts.retries {
 			return err
 		}
-		if err := pause(ctx, backoff(tries)); err != nil {
+		if err := c.pause(ctx, backoff(tries)); err != nil {
 			return err
 		}
 	}
@@ -383,12 +385,14 @@ func backoff(tries int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil
+	case <-c.done:
+		return ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

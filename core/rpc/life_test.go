@@ -6,12 +6,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 )
@@ -28,9 +30,7 @@ func TestFallBackOnTheSameConnection(t *testing.T) {
 		if v := c.Conns()[0].Version(); v != 1 {
 			t.Errorf("version %d was settled, want 1", v)
 		}
-		if n := f.srv.Connections(); n != 1 {
-			t.Errorf("%d connections were used, want 1", n)
-		}
+		waitFor(t, "the server to count the one connection", func() bool { return f.srv.Connections() == 1 })
 		if n := c.Counters().ErrorsRecv; n != 1 {
 			t.Errorf("%d errors received, want one ERR_VERS", n)
 		}
@@ -102,9 +102,7 @@ func TestCancelled(t *testing.T) {
 				}
 			}
 			waitFor(t, "the orphan's reply", func() bool { return c.Counters().Outstanding == 0 })
-			if n := f.srv.Connections(); n != 1 {
-				t.Errorf("%d connections, want the one", n)
-			}
+			waitFor(t, "the server to count the one connection", func() bool { return f.srv.Connections() == 1 })
 		})
 	}
 }
@@ -121,14 +119,20 @@ func waitFor(t testing.TB, what string, f func() bool) {
 }
 
 func TestCancelledAtRandom(t *testing.T) {
-	t.Run("loopback", func(t *testing.T) { cancelAtRandom(t, "loopback://127.0.0.1:0") })
-	t.Run("iwarp", func(t *testing.T) { cancelAtRandom(t, "iwarp://127.0.0.1:0") })
+	for _, url := range []string{
+		"loopback://127.0.0.1:0", "iwarp://127.0.0.1:0", "bare-d://127.0.0.1:0", "bare-r://127.0.0.1:0", "bare-q://127.0.0.1:0",
+		"bare-t://127.0.0.1:0", "bare-dt://127.0.0.1:0", // where the call waits for its reply, which comes soon
+	} {
+		scheme, _, _ := strings.Cut(url, ":")
+		t.Run(scheme, func(t *testing.T) { cancelAtRandom(t, url) })
+	}
 }
 
 // cancelAtRandom cancels 1,000 calls at random moments among traffic of 64 callers.
 func cancelAtRandom(t *testing.T, url string) {
 	f := serve(t, url)
-	c := dial(t, f.url)
+	events := recorder(make(chan obs.Event, 1<<20))
+	c := dial(t, f.url, rpc.WithRecorder(events))
 	if err := c.Connect(ctx(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +193,12 @@ func cancelAtRandom(t *testing.T, url string) {
 	waitFor(t, "the orphans", func() bool { return c.Counters().Outstanding == 0 })
 	n := c.Counters()
 	t.Logf("%d cancelled; %+v", cancelled.Load(), n)
-	if f.srv.Connections() != 1 || n.Granted == 0 {
-		t.Errorf("%d connections, %d credits granted", f.srv.Connections(), n.Granted)
+	if up := events.count(obs.ConnUp); up != 1 || n.Granted == 0 {
+		t.Errorf("%d connections, want the one; %d credits granted", up, n.Granted)
+	}
+	// What is left is the connection's own: send buffers, receives of its own.
+	if used := c.Endpoint().MemoryInUse(); used > 1<<20 {
+		t.Errorf("%d bytes of the client's memory are in use at the end", used)
 	}
 }
 

@@ -75,6 +75,10 @@ func WithMaxCall(n int) Option { return func(o *options) { o.engine.MaxCall = n 
 // WithCallTimeout ends calls whose context has no deadline (clients). Default 60 s.
 func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.engine.CallTimeout = d } }
 
+// WithCancelWait is how long a cancelled call waits for its reply before it returns, where the fabric
+// cannot take memory from under the peer's access (clients). Default 2 s.
+func WithCancelWait(d time.Duration) Option { return func(o *options) { o.engine.CancelWait = d } }
+
 // WithConnections spreads calls over n connections to the server (clients). Default 1.
 func WithConnections(n int) Option { return func(o *options) { o.conns = max(n, 1) } }
 
@@ -134,9 +138,9 @@ type CallOption struct {
 	reply int
 }
 
-// Into names where the next bulk result is to be placed. len(buf) is the most accepted: a longer result is
-// xdr.ErrBounds, and nothing is written behind it. Several are matched to the bulk
-// results in order. What the results' UnmarshalXDR gets from Reader.Bulk then lies in buf.
+// Into names where the next bulk result is to be placed. len(buf) is the most accepted: a longer result
+// is an error, and nothing is written behind it: xdr.ErrBounds, or, where the server was to place it, its
+// refusal, an *engine.TransportError. Several are matched to the bulk results in order. What the results' UnmarshalXDR gets from Reader.Bulk then lies in buf.
 func Into(buf []byte) CallOption { return CallOption{into: buf} }
 
 // IntoBuffer is Into(b.Bytes()[off:off+n]), without registering memory for the call.

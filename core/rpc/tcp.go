@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
@@ -18,12 +21,13 @@ import (
 // tcpLink is a client's connection of ONC RPC over TCP (RFC 5531 §11). One goroutine
 // reads; callers write.
 type tcpLink struct {
-	conn net.Conn
-	max  int
-	gone chan struct{}
+	conn    net.Conn
+	max     int           // bytes of a record
+	timeout time.Duration // of calls without a deadline
+	gone    chan struct{}
 
-	wmu  sync.Mutex // one record at a time
-	wbuf []byte
+	writing chan struct{} // held while writing: one record at a time
+	wbuf    []byte
 
 	mu       sync.Mutex // guards what follows
 	pending  map[uint32]*tcpCall
@@ -37,7 +41,7 @@ type tcpCall struct {
 	err    error
 }
 
-func dialTCP(ctx context.Context, t Target, max int) (link, error) {
+func dialTCP(ctx context.Context, t Target, o *options) (link, error) {
 	var d net.Dialer
 	if t.Local != "" {
 		addr, err := netip.ParseAddr(t.Local)
@@ -50,7 +54,13 @@ func dialTCP(ctx context.Context, t Target, max int) (link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &tcpLink{conn: conn, max: max, gone: make(chan struct{}), pending: make(map[uint32]*tcpCall)}
+	l := &tcpLink{
+		conn: conn, max: o.tcpMax, timeout: o.engine.CallTimeout,
+		gone: make(chan struct{}), writing: make(chan struct{}, 1), pending: make(map[uint32]*tcpCall),
+	}
+	if l.timeout == 0 {
+		l.timeout = engine.DefaultCallTimeout
+	}
 	go l.read()
 	return l, nil
 }
@@ -71,6 +81,11 @@ func (l *tcpLink) Do(ctx context.Context, call *engine.Call) error {
 	if n := call.Msg.Len(); n > l.max {
 		return fmt.Errorf("call of %d bytes: the limit on tcp is %d (WithTCPRecord)", n, l.max)
 	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, l.timeout, engine.ErrTimeout)
+		defer cancel()
+	}
 	tc := &tcpCall{done: make(chan struct{})}
 	l.mu.Lock()
 	if l.pending == nil {
@@ -84,10 +99,8 @@ func (l *tcpLink) Do(ctx context.Context, call *engine.Call) error {
 	l.counters.InlineBytes += uint64(call.Msg.Len())
 	l.mu.Unlock()
 
-	if err := l.write(&call.Msg); err != nil {
-		l.conn.Close()
-		<-tc.done // the reader ends all calls
-		return tc.err
+	if err := l.write(ctx, &call.Msg); err != nil {
+		l.conn.Close() // the reader ends all calls
 	}
 	select {
 	case <-tc.done:
@@ -107,11 +120,29 @@ func (l *tcpLink) Do(ctx context.Context, call *engine.Call) error {
 	return nil
 }
 
-func (l *tcpLink) write(msg *xdr.Writer) error {
-	l.wmu.Lock()
-	defer l.wmu.Unlock()
+// write sends one record. When ctx ends in the middle of it the connection is of no more use: the
+// error says so. When it ends before, nothing is written.
+func (l *tcpLink) write(ctx context.Context, msg *xdr.Writer) error {
+	select {
+	case l.writing <- struct{}{}:
+		defer func() { <-l.writing }()
+	case <-ctx.Done():
+		return nil
+	}
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		l.conn.SetWriteDeadline(time.Unix(1, 0))
+		close(cut)
+	})
 	l.wbuf = appendRecord(l.wbuf[:0], msg)
-	_, err := l.conn.Write(l.wbuf)
+	n, err := l.conn.Write(l.wbuf)
+	if !stop() {
+		<-cut
+		l.conn.SetWriteDeadline(time.Time{})
+		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+	}
 	return err
 }
 
@@ -200,17 +231,27 @@ type tcpConn struct {
 	counters obs.Counters
 }
 
-const tcpCalls = 64
+const (
+	tcpCalls = 64
+	// tcpWriteWait is how long the writing of one reply may take: it holds a worker meanwhile.
+	tcpWriteWait = time.Minute
+	// acceptPause is how long a listener that has run out of files waits before it looks again.
+	acceptPause = 100 * time.Millisecond
+)
 
 func (l *Listener) serveTCP(ctx context.Context, s *Server) error {
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	for {
 		nc, err := l.tcp.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return nil
-			}
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
+			s.opts.log.Warn("connection not accepted", "error", err)
+			time.Sleep(acceptPause)
+			continue
+		case err != nil:
 			return err
 		}
 		if !s.settingUp() {
@@ -296,6 +337,7 @@ func (o *tcpOrigin) finish(r *Request, send, _ bool) {
 	if send {
 		c.wmu.Lock()
 		c.wbuf = appendRecord(c.wbuf[:0], r.Results)
+		c.conn.SetWriteDeadline(time.Now().Add(tcpWriteWait))
 		_, err := c.conn.Write(c.wbuf)
 		c.wmu.Unlock()
 		if err != nil {

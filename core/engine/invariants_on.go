@@ -1,0 +1,54 @@
+//go:build invariants
+
+package engine
+
+import "fmt"
+
+// With -tags invariants memory is poisoned as it comes back, and an endpoint that ends
+// panics where anything is left in its pools, tables and lists.
+const invariants = true
+
+func (m *Memory) poison() {
+	b := m.reg.Bytes()
+	for i := range b {
+		b[i] = 0xdb
+	}
+}
+
+// mustBeEmpty is called when nobody uses e any more.
+func (e *Endpoint) mustBeEmpty() {
+	if n := e.MemoryInUse(); n != 0 {
+		panic(fmt.Sprintf("engine: %d bytes of memory in use at the end", n))
+	}
+	for _, c := range e.every {
+		c.mustBeEmpty()
+	}
+}
+
+func (c *Conn) mustBeEmpty() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls, requests := 0, 0
+	for range c.calls.all() {
+		calls++
+	}
+	for range c.requests.all() {
+		requests++
+	}
+	for _, left := range []struct {
+		what string
+		n    int
+	}{
+		{"calls with work posted", calls}, {"requests", requests}, {"calls pending", len(c.pending)},
+		{"requests served", c.serving}, {"answers owed", c.owed}, {"credits in use", c.credits.inUse},
+		{"send buffers out", c.sends.out}, {"works waiting", len(c.outbox)}, {"RDMA Reads waiting", len(c.readq)},
+		{"orphans", c.orphans}, {"bytes of orphans", c.orphaned},
+	} {
+		if left.n != 0 {
+			panic(fmt.Sprintf("engine: connection %d ended with %d %s", c.id, left.n, left.what))
+		}
+	}
+	if c.live.head != nil || c.waiting.head != nil || !c.down {
+		panic("engine: a connection ended with calls that wait")
+	}
+}

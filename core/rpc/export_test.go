@@ -1,0 +1,13 @@
+package rpc
+
+import "github.com/rpcrdma/rpcrdma/core/engine"
+
+// Endpoint is the client's, nil before its first connection.
+func (c *Client) Endpoint() *engine.Endpoint {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ep
+}
+
+// Endpoint is the listener's, nil for tcp.
+func (l *Listener) Endpoint() *engine.Endpoint { return l.ep }
