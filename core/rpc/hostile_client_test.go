@@ -16,8 +16,10 @@ import (
 // answer is what a server is to say; nil: nothing.
 type answer = *wire.ErrorBody
 
-func errVers(low, high uint32) answer { return &wire.ErrorBody{Code: wire.ErrVers, Low: low, High: high} }
-func code(c wire.Code) answer         { return &wire.ErrorBody{Code: c} }
+func errVers(low, high uint32) answer {
+	return &wire.ErrorBody{Code: wire.ErrVers, Low: low, High: high}
+}
+func code(c wire.Code) answer { return &wire.ErrorBody{Code: c} }
 
 // hostile is one message that no client of ours sends. Each comes as the first on a connection, and once the
 // connection has a version.

@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func panics(t *testing.T, what string, f func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Errorf("%s does not panic", what)
+		}
+	}()
+	f()
+}
+
+func TestCredits(t *testing.T) { // RFC 8166 §3.3.1
+	c := newCredits(8)
+	if !c.free() {
+		t.Fatal("§3.3.3: the first call waits")
+	}
+	c.take()
+	if c.free() {
+		t.Error("§3.3.3: a second call before the first reply")
+	}
+	panics(t, "a credit beyond the limit", c.take)
+	for _, tc := range []struct {
+		grant uint32
+		limit int
+		zero  bool
+	}{{0, 1, true}, {1, 1, false}, {7, 7, false}, {8, 8, false}, {9, 8, false}, {1<<32 - 1, 8, false}} {
+		if zero := c.grant(tc.grant); zero != tc.zero || c.limit != tc.limit {
+			t.Errorf("grant of %d: limit %d, zero %v", tc.grant, c.limit, zero)
+		}
+	}
+	for range 7 {
+		c.take()
+	}
+	c.grant(3) // five too many are out: none goes until they are back
+	for range 5 {
+		if c.free() {
+			t.Fatalf("a call beyond a lowered grant, %d are out", c.inUse)
+		}
+		c.put()
+	}
+	c.put()
+	if !c.free() {
+		t.Error("no call within a lowered grant")
+	}
+	c.put()
+	c.put()
+	panics(t, "a credit that was not taken", c.put)
+}
+
+func TestTable(t *testing.T) {
+	var tb table[int]
+	rng := rand.New(rand.NewPCG(1, 2))
+	in := map[uint32]*int{}
+	for range 5000 {
+		if len(in) > 0 && rng.IntN(2) == 0 {
+			for i, v := range in {
+				if tb.at(i) != v {
+					t.Fatalf("%d is another's", i)
+				}
+				tb.remove(i)
+				delete(in, i)
+				break
+			}
+			continue
+		}
+		v := new(int)
+		i := tb.add(v)
+		if in[i] != nil {
+			t.Fatalf("%d given twice", i)
+		}
+		in[i] = v
+	}
+	n := 0
+	for v := range tb.all() {
+		n++
+		if i := slices.Index(tb.items, v); in[uint32(i)] != v {
+			t.Errorf("all yields a stranger")
+		}
+	}
+	if n != len(in) {
+		t.Errorf("all yields %d of %d", n, len(in))
+	}
+	for range tb.all() {
+		break
+	}
+	i := tb.add(new(int))
+	tb.remove(i)
+	panics(t, "a second remove", func() { tb.remove(i) })
+}
+
+func TestCallList(t *testing.T) {
+	var q callQueue
+	var want []*Call
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 5000 {
+		switch k := rng.IntN(4); {
+		case k < 2:
+			c := new(Call)
+			q.push(c)
+			want = append(want, c)
+		case k == 2 && len(want) > 0:
+			i := rng.IntN(len(want))
+			q.remove(want[i])
+			q.remove(want[i]) // does nothing
+			want = slices.Delete(want, i, i+1)
+		default:
+			c := q.pop()
+			if len(want) == 0 {
+				if c != nil || !q.empty() {
+					t.Fatal("out of an empty queue")
+				}
+				continue
+			}
+			if c != want[0] {
+				t.Fatal("not first in, first out")
+			}
+			want = want[1:]
+		}
+		i := 0
+		for c := q.head; c != nil; c = c.next {
+			if c != want[i] || (c.next == nil) != (c == q.tail) {
+				t.Fatal("the order is broken")
+			}
+			i++
+		}
+		if i != len(want) {
+			t.Fatalf("%d of %d listed", i, len(want))
+		}
+	}
+}
+
+func TestGate(t *testing.T) {
+	for range 200 {
+		g := gate{empty: make(chan struct{}, 1)}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		inside, closed := 0, false
+		for range 8 {
+			wg.Go(func() {
+				for range 50 {
+					if !g.enter() {
+						return
+					}
+					mu.Lock()
+					inside++
+					if closed {
+						t.Error("entered after close returned")
+					}
+					mu.Unlock()
+					mu.Lock()
+					inside--
+					mu.Unlock()
+					g.leave()
+				}
+			})
+		}
+		g.close()
+		mu.Lock()
+		closed = true
+		if inside != 0 {
+			t.Errorf("%d inside when close returned", inside)
+		}
+		mu.Unlock()
+		wg.Wait()
+	}
+}
+
+func endpoint(t testing.TB, cfg EndpointConfig) *Endpoint {
+	t.Helper()
+	p, _ := verbs.Lookup("loopback")
+	dom, err := p.Open(context.Background(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEndpoint(dom, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func TestMemoryPool(t *testing.T) {
+	e := endpoint(t, EndpointConfig{Memory: 1 << 20})
+	get := func(n int) *Memory {
+		t.Helper()
+		m, err := e.GetMemory(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Bytes()) != n {
+			t.Fatalf("%d bytes, want %d", len(m.Bytes()), n)
+		}
+		return m
+	}
+	used := func(n int) {
+		t.Helper()
+		if got := e.MemoryInUse(); got != n {
+			t.Fatalf("%d bytes in use, want %d", got, n)
+		}
+	}
+	for _, tc := range []struct{ n, size int }{{0, 4096}, {1, 4096}, {4096, 4096}, {4097, 8192}, {1 << 20, 1 << 20}} {
+		m := get(tc.n)
+		used(tc.size)
+		m.Free()
+		used(0)
+		panics(t, "freeing twice", m.Free)
+	}
+	var all []*Memory
+	for range 256 {
+		all = append(all, get(4096))
+	}
+	used(1 << 20)
+	if _, err := e.GetMemory(1); !errors.Is(err, ErrNoMemory) {
+		t.Errorf("beyond the limit: %v", err)
+	}
+	used(1 << 20)
+	for _, m := range all {
+		m.Free()
+	}
+	used(0)
+	get(1 << 20).Free() // what lies idle in another class makes room
+	big := endpoint(t, EndpointConfig{})
+	m, err := big.GetMemory(65 << 20) // not pooled
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := big.MemoryInUse(); n != 65<<20 {
+		t.Errorf("%d bytes in use", n)
+	}
+	m.Free()
+	if n := big.pool.total; n != 0 {
+		t.Errorf("%d bytes kept", n)
+	}
+}
+
+// TestUsersMemory is registered once with each endpoint, until Free or the endpoint's end.
+func TestUsersMemory(t *testing.T) {
+	a, b := endpoint(t, EndpointConfig{}), endpoint(t, EndpointConfig{})
+	freed := 0
+	m := NewMemory(make([]byte, 100), func() { freed++ })
+	for range 3 {
+		for _, e := range []*Endpoint{a, b} {
+			if _, err := m.region(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(m.regs) != 2 || len(a.users) != 1 || len(b.users) != 1 {
+		t.Errorf("registered %d times", len(m.regs))
+	}
+	reg, off, temporary, err := a.locate(m.b[10:20], m)
+	if err != nil || reg == nil || off != 10 || temporary {
+		t.Errorf("locate: %d, %v, %v", off, temporary, err)
+	}
+	if _, _, _, err := a.locate(make([]byte, 5), m); err == nil {
+		t.Error("bytes of somewhere else lie in the memory")
+	}
+	b.Close()
+	if len(m.regs) != 1 {
+		t.Error("an endpoint that ended is still registered with")
+	}
+	m.Free()
+	if freed != 1 || len(a.users) != 0 {
+		t.Errorf("freed %d times, %d users", freed, len(a.users))
+	}
+}
+
+func TestConfig(t *testing.T) {
+	e := endpoint(t, EndpointConfig{Inline: 8192, Receives: 100})
+	for _, tc := range []struct {
+		field string
+		cfg   Config
+	}{
+		{"versions", Config{MinVersion: 2, MaxVersion: 1}}, {"versions", Config{MaxVersion: 3}},
+		{"inline", Config{Inline: 1000}}, {"inline", Config{Inline: 512 << 10}}, {"inline", Config{Inline: 1024}},
+		{"inline", Config{Inline: 16 << 10}}, {"credits", Config{Credits: -1}}, {"credits", Config{Credits: 1 << 15}},
+		{"limits", Config{SegLen: -1}}, {"timeouts", Config{CallTimeout: -time.Second}},
+	} {
+		_, err := newConn(e, tc.cfg, true)
+		var ce *ConfigError
+		if !errors.As(err, &ce) || ce.Field != tc.field {
+			t.Errorf("%+v: %v", tc.cfg, err)
+		}
+	}
+	c, err := newConn(e, Config{Inline: 1024, MaxVersion: 1}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newConn(e, Config{}, true); !errors.Is(err, verbs.ErrNoReceives) {
+		t.Errorf("140 receives out of 100: %v", err)
+	}
+	c.unborn()
+}
+
+func TestXIDs(t *testing.T) {
+	next := NewXIDs()
+	if a, b := next(), next(); b != a+1 {
+		t.Errorf("%d then %d", a, b)
+	}
+	if NewXIDs()() == next() {
+		t.Error("two generators start alike") // once in 2^32
+	}
+}
+
+func TestSegmentsFit(t *testing.T) {
+	for n := 1024; n <= 8192; n += 1024 {
+		for reads := 1; reads < 5; reads++ {
+			for writes := 1; writes < 5; writes++ {
+				k := maxSegments(n, reads, writes)
+				if header := 36 + k*24*reads + writes*(8+16*k); k > 1 && header > n {
+					t.Errorf("%d segments each of %d and %d chunks make a header of %d bytes in %d", k, reads, writes, header, n)
+				}
+			}
+		}
+	}
+}
+
