@@ -2,7 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,7 @@ func newRm() *cobra.Command {
 				}
 				n, err := m.Lstat(ctx, m.path)
 				if err == nil && n.Attr.Type == nfs3.TypeDir {
-					return fmt.Errorf("rm %s: is a directory; --dir removes one that is empty", m.path)
+					return &fs.PathError{Op: "rm", Path: m.path, Err: errors.New("is a directory; --dir removes one that is empty")}
 				}
 				return m.Remove(ctx, m.path)
 			})

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +28,8 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"await": await, "setfrom": setFrom},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await": await, "setfrom": setFrom, "freeport": freePort, "awaitport": awaitPort, "random": random},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("RPCRDMA_DEBUG", "")
 			return nil
@@ -70,10 +73,62 @@ func setFrom(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], word)
 }
 
-// badPeer is a TCP server that misbehaves: badpeer HOW FILE writes its port to FILE.
+// freeport NAME: sets the variable to a port that nobody listens on just now.
+func freePort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: freeport NAME")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		ts.Fatalf("freeport: %v", err)
+	}
+	ts.Setenv(args[0], fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
+	l.Close()
+}
+
+// awaitport PORT: waits until somebody listens there.
+func awaitPort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: awaitport PORT")
+	}
+	for range 1500 {
+		c, err := net.Dial("tcp", "127.0.0.1:"+args[0])
+		if err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("nobody listens on %s", args[0])
+}
+
+// random FILE BYTES: makes a file that does not compress, the same every time.
+func random(ts *testscript.TestScript, neg bool, args []string) {
+	var n int
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: random FILE BYTES")
+	}
+	if _, err := fmt.Sscan(args[1], &n); err != nil {
+		ts.Fatalf("random: %v", err)
+	}
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{1}).Read(b)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o644))
+}
+
+// badPeer misbehaves. badpeer HOW FILE is a TCP server, which writes its port to FILE;
+// badpeer client-HOW ADDRESS connects, says its piece and leaves.
 func badPeer(args []string) int {
 	if len(args) != 2 {
 		return 2
+	}
+	if how, ok := strings.CutPrefix(args[0], "client-"); ok {
+		c, err := net.Dial("tcp", args[1])
+		if err != nil {
+			return 1
+		}
+		misbehave(c, how)
+		return 0
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,24 +156,23 @@ func misbehave(c net.Conn, how string) {
 	switch how {
 	case "http": // another protocol
 		io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-		time.Sleep(time.Second)
+		time.Sleep(200 * time.Millisecond)
 	case "hangup":
-	case "halfmpa": // stops within MPA's reply
+	case "halfmpa": // stops within MPA's first frame
 		c.Write(reply[:9])
+		c.SetReadDeadline(time.Now().Add(3 * time.Second))
 		io.Copy(io.Discard, c)
-	case "halfheader": // accepts, and stops within the header of its first FPDU
+	case "halfheader", "halfclose": // accepts, stops within the header of its first FPDU, and waits or goes
 		buf := make([]byte, 4096)
-		c.Read(buf)
-		c.Write(reply)
+		n, _ := c.Read(buf)
+		if n > len(reply) {
+			c.Write(append(reply[:16], buf[16:n]...)) // agrees to whatever was asked
+		}
 		c.Read(buf)
 		c.Write([]byte{0, 60, 0x41, 0x43, 0, 0})
-		io.Copy(io.Discard, c)
-	case "halfclose": // the same, and then goes away
-		buf := make([]byte, 4096)
-		c.Read(buf)
-		c.Write(reply)
-		c.Read(buf)
-		c.Write([]byte{0, 60, 0x41, 0x43, 0, 0})
+		if how == "halfheader" {
+			io.Copy(io.Discard, c)
+		}
 	default: // "silent": accepts on TCP and says nothing
 		io.Copy(io.Discard, c)
 	}

@@ -52,7 +52,7 @@ func TestPass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Pass{Bytes: source.Bytes(), Version: got.Version, Client: got.Counters, Server: minus(after.Counters, before.Counters), Echoes: got.Echoes, Credits: got.Credits}
+		r := Pass{Bytes: source.Bytes(), Version: got.Version, Client: Counters(got.Counters), Server: Counters(minus(after.Counters, before.Counters)), Echoes: got.Echoes, Credits: got.Credits}
 		r.judge(p, source, got.Received, stored)
 		for _, c := range r.Checks {
 			if !c.OK {

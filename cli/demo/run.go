@@ -145,7 +145,7 @@ func runPass(ctx context.Context, o Options, srv *serverChild, p plan, store, ba
 	}
 	server := minus(after, before)
 	pr := &Pass{Name: p.name, Version: got.Version, Files: source.Files("file"), Links: source.Files("link"), Dirs: source.Files("dir"),
-		Bytes: source.Bytes(), Credits: got.Credits, Client: got.Counters, Server: server, Echoes: got.Echoes,
+		Bytes: source.Bytes(), Credits: got.Credits, Client: Counters(got.Counters), Server: Counters(server), Echoes: got.Echoes,
 		ListSeconds: got.List.Seconds(), ReadSeconds: got.Read.Seconds(), WriteSeconds: got.Write.Seconds()}
 	pr.judge(p, source, got.Received, stored)
 	return pr, nil
