@@ -103,15 +103,19 @@ func (c *Conn) end(call *Call, outcome callState, err error) {
 	c.fence(call)
 }
 
-// remoteInvalidated notes that the peer ended the window with this key. False: no live window
+// remoteInvalidated notes that the peer ended the window with this key. False: no window
 // of the call has it. Called with mu held.
 func (c *Conn) remoteInvalidated(call *Call, key uint32) bool {
 	for i := range call.windows {
-		if w := &call.windows[i]; w.state == windowLive && w.w.Key == key {
+		w := &call.windows[i]
+		if w.w.Key != key {
+			continue
+		}
+		if w.state == windowLive { // else its Invalidate is on its way, or done: the caller was in a hurry
 			w.state = windowFenced
 			c.counters.RemoteInv++
-			return true
 		}
+		return true
 	}
 	return false
 }

@@ -337,4 +337,3 @@ func TestSegmentsFit(t *testing.T) {
 		}
 	}
 }
-
