@@ -27,6 +27,7 @@ type export struct {
 	openat2  bool // else openat: old kernels
 	kernel   bool // name_to_handle_at works here
 	byHandle bool // open_by_handle_at works: CAP_DAC_READ_SEARCH
+	births   bool // an inode keeps the time it was made
 	whole    bool // the root of a file system: all of it lies beneath
 	places   *places
 }
@@ -58,14 +59,16 @@ func (e *export) probe(o *Options) error {
 		return fmt.Errorf("/proc is needed: %w", err)
 	}
 	e.dir = real
-	if fd, err := e.openat2Beneath("."); err == nil && !o.noOpenat2 {
-		e.openat2 = true
+	if fd, err := e.openat2Beneath("."); err == nil {
+		e.openat2 = !o.noOpenat2
 		unix.Close(fd)
 	}
 	var sfs unix.Statfs_t
 	if err := unix.Fstatfs(e.root, &sfs); err != nil {
 		return err
 	}
+	// Overlayfs shows that of the copy once a file is copied up, with the same inode number.
+	e.births = sfs.Type != unix.OVERLAYFS_SUPER_MAGIC
 	e.fsid = uint64(uint32(sfs.Fsid.Val[0])) | uint64(uint32(sfs.Fsid.Val[1]))<<32
 	if e.fsid == 0 {
 		e.fsid = e.st.Dev

@@ -21,7 +21,9 @@ import (
 //	4  export, 4
 //	8  inode, 8
 //	16 body, ..36  formKernel: the file system's own handle: inode and generation, as it keeps them
-//	               formBirth: when the inode was made, 8 + 4: the generation where it tells no other
+//	               formBirth: when the inode was made, 8 + 4: the generation where it tells no other;
+//	               zeros where that does not stay the same (overlayfs without nfs_export): there an
+//	               old handle may come to mean a new file of the same inode number
 //	-12 MAC, 12    HMAC-SHA256 over all before, cut
 //
 // Equal files have equal handles: clients compare them. Nothing in it depends on the path,
@@ -92,7 +94,7 @@ func (e *export) handle(fd int, st *unix.Stat_t) (nfs3.Handle, error) {
 			return nfs3.Handle{}, err
 		}
 		b[1] = formBirth
-		if x.Mask&unix.STATX_BTIME != 0 {
+		if e.births && x.Mask&unix.STATX_BTIME != 0 {
 			binary.BigEndian.PutUint64(b[n:], uint64(x.Btime.Sec))
 			binary.BigEndian.PutUint32(b[n+8:], x.Btime.Nsec)
 		}

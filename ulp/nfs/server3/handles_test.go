@@ -114,6 +114,7 @@ func TestMadeUpHandles(t *testing.T) {
 	r.want("one byte short", r.getattr(h).Status, nfs3.ErrBadHandle)
 
 	another := rigAt(t, r.dir, Options{Secret: []byte("another"), Squash: SquashNone})
+	another.shared = true
 	another.want("a handle made with another secret", another.getattr(good).Status, nfs3.ErrBadHandle)
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -27,6 +28,8 @@ type rig struct {
 	peer netip.AddrPort
 	mem  *testMemory
 	root nfs3.Handle
+
+	shared bool // another rig serves the same directory
 }
 
 func newRig(t *testing.T, o Options) *rig {
@@ -44,6 +47,9 @@ func rigAt(t *testing.T, dir string, o Options) *rig {
 	r := &rig{T: t, s: s, dir: dir, mem: &testMemory{}, peer: netip.MustParseAddrPort("192.0.2.7:700")}
 	t.Cleanup(func() {
 		r.s.Close()
+		if !r.shared {
+			r.noDescriptors()
+		}
 		if n := r.mem.out.Load(); n != 0 {
 			t.Errorf("%d buffers were not freed", n)
 		}
@@ -264,6 +270,20 @@ func (r *rig) own(path string, mode uint32, uid int) {
 
 // cold makes the server forget what it has open.
 func (r *rig) cold() { r.s.nodes.close() }
+
+// noDescriptors fails if anything below the export is still open.
+func (r *rig) noDescriptors() {
+	r.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, fd := range fds {
+		if p, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(p, r.dir) {
+			r.Errorf("still open: %s", p)
+		}
+	}
+}
 
 // restart replaces the server by a new one on the same directory.
 func (r *rig) restart(o Options) {
