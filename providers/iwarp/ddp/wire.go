@@ -74,6 +74,9 @@ func (h Header) MSN() uint32  { return binary.BigEndian.Uint32(h[offMSN:]) }
 func (h Header) MO() uint32   { return binary.BigEndian.Uint32(h[offMO:]) }
 
 func (h Header) String() string {
+	if len(h) == 0 {
+		return "none"
+	}
 	if h.Tagged() {
 		return fmt.Sprintf("tagged last=%t ulp=%#02x stag=%#x to=%#x", h.Last(), h.ULP(), h.STag(), h.TO())
 	}
