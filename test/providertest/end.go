@@ -337,6 +337,32 @@ func (e *end) tryPost(ws []verbs.Work) ([]uint64, int, error) {
 	return ids[:n], n, err
 }
 
+// feed posts and flushes ws, the rest when completions have made room. It stops where the connection
+// ends; it may run on any goroutine.
+func (e *end) feed(ws []verbs.Work) []uint64 {
+	var all []uint64
+	for len(ws) > 0 {
+		e.mu.Lock()
+		changed := e.changed
+		e.mu.Unlock()
+		ids, n, err := e.tryPost(ws)
+		all, ws = append(all, ids...), ws[n:]
+		e.conn.Flush()
+		if err != nil {
+			e.w.Errorf("%s: Post took %d, error %v", e.name, n, err)
+			return all
+		}
+		if n == 0 {
+			select {
+			case <-changed:
+			case <-e.w.ctx.Done():
+				return all
+			}
+		}
+	}
+	return all
+}
+
 func (e *end) postRecv(seg verbs.Seg) error {
 	e.mu.Lock()
 	e.last++

@@ -212,7 +212,7 @@ func (e *end) waitCount(w *world, p, i int) {
 	}
 }
 
-// bothWays posts writes and reads of 1 MiB at both ends before either is flushed. Two peers that
+// bothWays posts writes and reads of 1 MiB at both ends at once, as many as the queues take. Two peers that
 // both wait for room before they read would wait for ever.
 func (w *world) bothWays(writes, reads int) {
 	const n = 1 << 20
@@ -222,31 +222,37 @@ func (w *world) bothWays(writes, reads int) {
 		e            *end
 		target, sink verbs.Region
 		want         []byte
+		works        []verbs.Work
 		ids          []uint64
+		posted       chan struct{}
 	}
 	var halves []*half
 	for i, d := range [][2]*end{{a, b}, {b, a}} {
 		by, at := d[0], d[1]
-		h := &half{e: by, target: w.alloc(at.dom, n), sink: w.alloc(by.dom, n), want: pattern(10+i, n)}
+		h := &half{e: by, target: w.alloc(at.dom, n), sink: w.alloc(by.dom, n), want: pattern(10+i, n), posted: make(chan struct{})}
 		from := w.alloc(at.dom, n)
 		copy(from.Bytes(), h.want)
 		to, src := at.expose(h.target, 0, n, verbs.RemoteWrite), at.expose(from, 0, n, verbs.RemoteRead)
 		data := by.mem(h.want)
 		for k := range max(writes, reads) {
 			if k < writes {
-				h.ids = append(h.ids, by.post(write(to, 0, data))...)
+				h.works = append(h.works, write(to, 0, data))
 			}
 			if k < reads {
-				h.ids = append(h.ids, by.post(read(src, 0, verbs.Seg{R: h.sink, N: n}))...)
+				h.works = append(h.works, read(src, 0, verbs.Seg{R: h.sink, N: n}))
 			}
 		}
-		h.ids = append(h.ids, by.post(send(by.mem([]byte("over"))))...)
+		h.works = append(h.works, send(by.mem([]byte("over"))))
 		halves = append(halves, h)
 	}
 	for _, h := range halves {
-		go h.e.conn.Flush()
+		go func() {
+			defer close(h.posted)
+			h.ids = h.e.feed(h.works)
+		}()
 	}
 	for i, h := range halves {
+		among(w, "Post and Flush", h.posted)
 		h.e.done(h.ids...)
 		peer := halves[1-i].e
 		w.same("the message behind", peer.message(1).data, []byte("over"))

@@ -86,11 +86,11 @@ var memoryChecks = []check{
 			for off := 0; off < n; off += src.N {
 				ws = append(ws, write(win, off, src))
 			}
-			a.post(append(ws, send(a.mem([]byte{byte(round)})))...)
-			a.conn.Flush()
+			ids := a.feed(append(ws, send(a.mem([]byte{byte(round)}))))
 			if at := among(w, "the Send", late); at >= 0 {
 				w.Fatalf("round %d: byte %d was not placed when the Send completed", round, at)
 			}
+			a.done(ids...)
 		}
 	}},
 	{name: "large transfers arrive bit by bit", needs: needsReads, run: func(w *world) {
@@ -131,14 +131,14 @@ var memoryChecks = []check{
 		r := w.alloc(b.dom, n)
 		copy(r.Bytes(), pattern(2, n))
 		win := b.expose(r, 0, n, verbs.RemoteRead)
-		count := min(4*a.conn.Caps().MaxReads, a.conn.Caps().Queue-1)
+		count := 4 * a.conn.Caps().MaxReads
 		var ws []verbs.Work
 		var sinks []verbs.Seg
 		for range count {
 			sinks = append(sinks, a.mem(make([]byte, n)))
 			ws = append(ws, read(win, 0, sinks[len(sinks)-1]))
 		}
-		a.do(append(ws, send(a.mem([]byte("behind"))))...)
+		a.done(a.feed(append(ws, send(a.mem([]byte("behind")))))...)
 		w.same("the message behind", b.message(0).data, []byte("behind"))
 		for _, s := range sinks {
 			w.same("a Read", s.Bytes(), r.Bytes())
