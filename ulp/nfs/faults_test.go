@@ -219,6 +219,27 @@ func TestCancelledCreate(t *testing.T) {
 	}
 }
 
+// A RENAME that was carried out, and again after its reply was lost.
+func TestRepeatedRename(t *testing.T) {
+	s, m, f := meddle(t)
+	m.after = func(_ *rpc.Proc, _ xdr.Marshaler, results xdr.Unmarshaler) {
+		if r, ok := results.(*nfs3.RenameRes); ok {
+			r.Status = nfs3.ErrNoEnt
+		}
+	}
+	if err := f.Put(t.Context(), bytes.NewReader([]byte("x")), 1, "/f", nfs.Transfer{}); err != nil {
+		t.Error(err)
+	}
+	m.before = func(_ *rpc.Proc, args xdr.Marshaler) {
+		if a, ok := args.(*nfs3.RenameArgs); ok {
+			os.Remove(filepath.Join(s.dir, a.From.Name)) // it really is not there
+		}
+	}
+	if err := f.Put(t.Context(), bytes.NewReader([]byte("y")), 1, "/f", nfs.Transfer{}); !errors.Is(err, nfs3.ErrNoEnt) {
+		t.Errorf("a file that somebody took away: %v", err)
+	}
+}
+
 // A server without EXCLUSIVE and READDIRPLUS.
 func TestOldServer(t *testing.T) {
 	s, m, f := meddle(t)

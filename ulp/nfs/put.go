@@ -108,7 +108,15 @@ func (f *FS) put(ctx context.Context, r io.ReaderAt, size int64, p string, mode 
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return f.c.Rename(sure, dir, part, dir, name)
+	err = f.c.Rename(sure, dir, part, dir, name)
+	if errors.Is(err, nfs3.ErrNoEnt) {
+		// Carried out, the reply lost with its connection, and carried out again by a server
+		// that does not know the call any more?
+		if n, e := f.child(sure, dir, name); e == nil && n.Handle == h {
+			return nil
+		}
+	}
+	return err
 }
 
 // graced outlives ctx by cleanupTime. It is for calls whose outcome must be known: a CREATE that
