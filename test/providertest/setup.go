@@ -365,6 +365,55 @@ var setupChecks = []check{
 			w.ping(a, b)
 		}
 	}},
+	{name: "a set-up that is given up at any moment leaves no half", run: func(w *world) {
+		domA, domB := w.open(), w.open()
+		l := w.listen(domB)
+		r, both := w.random(), 0
+		for range 100 {
+			lk := &link{recvs: 2, size: 64}
+			a, b := w.end("a", domA, lk, nil), w.end("b", domB, lk, nil)
+			giveUp, cancel := context.WithCancel(w.ctx)
+			until, stop := context.WithCancel(w.ctx)
+			ctxA, ctxB := giveUp, until
+			if r.IntN(2) == 0 {
+				ctxA, ctxB = until, giveUp
+			}
+			dialled, accepted := make(chan error, 1), make(chan error, 1)
+			go func() { dialled <- a.dial(ctxA, l.Addr().String(), verbs.Options{}) }()
+			go func() { accepted <- b.accept(ctxB, l, verbs.Options{}) }()
+			time.Sleep(time.Duration(r.IntN(300)) * time.Microsecond)
+			cancel()
+			var errA, errB error
+			if ctxA == giveUp { // the other side may wait for a peer that will not come
+				errA = among(w, "Dial", dialled)
+				if errA != nil {
+					stop()
+				}
+				errB = among(w, "Accept", accepted)
+			} else {
+				errB = among(w, "Accept", accepted)
+				if errB != nil {
+					stop()
+				}
+				errA = among(w, "Dial", dialled)
+			}
+			stop()
+			switch {
+			case errA == nil && errB == nil:
+				both++
+				w.ping(a, b)
+				a.conn.Close()
+				b.disconnected()
+			case errA == nil:
+				a.disconnected()
+			case errB == nil:
+				b.disconnected()
+			}
+		}
+		w.Logf("%d of 100 came up", both)
+		a, b := w.connect(link{domA: domA, domB: domB, listener: l})
+		w.ping(a, b)
+	}},
 	{name: "a dialler that gave up is not a connection", run: func(w *world) {
 		d := w.open()
 		l := w.listen(d)
