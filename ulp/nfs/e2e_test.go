@@ -19,6 +19,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/mount3"
@@ -37,6 +38,8 @@ var transports = []struct {
 	{"v2", "loopback://127.0.0.1:0", nil},
 	{"v1", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}},
 	{"v1, all moved", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1), rpc.WithMoveAbove(1), rpc.WithSegmentLength(65536)}},
+	{"iwarp v2", "iwarp://127.0.0.1:0", nil},
+	{"iwarp v1", "iwarp://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}},
 	{"tcp", "tcp://127.0.0.1:0", nil},
 }
 
