@@ -50,12 +50,12 @@ func New(w io.WriteCloser) *File {
 
 // Frame queues a frame; see verbs.Tap.
 func (f *File) Frame(local, remote netip.AddrPort, sent bool, parts ...[]byte) {
-	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return
 	}
+	now := time.Now() // here, so that times in the file never go back
 	key := [2]netip.AddrPort{local, remote}
 	s := f.streams[key]
 	if s == nil {
