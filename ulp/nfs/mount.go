@@ -103,6 +103,9 @@ func (m *mounter) mnt(ctx context.Context, dirs []string) (nfs3.Handle, string, 
 		}
 		if first == nil {
 			first = fmt.Errorf("%s: %w", dir, r.Status)
+			if r.Status == mount3.ErrAcces {
+				first = fmt.Errorf("%w; exports of Linux that are not \"insecure\" also want a source port below 1024", first)
+			}
 		}
 	}
 	return nfs3.Handle{}, "", first

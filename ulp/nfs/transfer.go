@@ -34,6 +34,7 @@ func (t Transfer) shape(size int64, pref, most uint32) (window int, chunk int64)
 		n = min(n, int64(most))
 	}
 	n = max(min(n, nfs3.MaxData), minChunk)
+	n = min(n, max(size, 1)) // memory is touched before it is used
 	w := t.Window
 	if w <= 0 {
 		w = defaultWindow
