@@ -34,10 +34,7 @@ func edges() (sizes []int64) {
 	for n := int64(512); n <= 4<<20; n *= 2 {
 		sizes = append(sizes, n-1, n, n+1)
 	}
-	for _, n := range []int64{60_000, 65_535 - 28, 100_000, 1_000_000, 3 << 20, 1<<20 - 4, 1<<20 + 4} {
-		sizes = append(sizes, n)
-	}
-	return sizes
+	return append(sizes, 60_000, 65_535-28, 100_000, 1_000_000, 3<<20, 1<<20-4, 1<<20+4)
 }
 
 // sizes are Files sizes that sum up to Bytes, edges first, as far as they fit; the rest is

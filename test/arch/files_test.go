@@ -55,7 +55,9 @@ func firstLine(s string) string {
 // may say them: tests that use what lies beside a checkout and skip without it.
 var (
 	workplace = []string{"../" + "shared", "/work" + "/"}
-	mayName   = map[string]bool{}
+	mayName   = map[string]bool{
+		"test/interop/contact.sh": true, // the lab of virtual machines; says so and ends where there is none
+	}
 )
 
 func TestNoWorkplace(t *testing.T) {
