@@ -114,6 +114,7 @@ func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, er
 		return nil, err
 	}
 	c.mu.Lock()
+	c.peer, _ = wire.ParsePrivate(vc.PeerPrivateData()) // in Ready it may not have been known
 	c.neg, _ = c.neg.Step(NegEvent{Kind: NegConnected})
 	c.mu.Unlock()
 	if !c.peer.RemoteInvalidate {
@@ -182,9 +183,6 @@ func (c *Conn) ready(vc verbs.Conn) error {
 	c.driver, _ = vc.(verbs.Driver)
 	if c.caps.Detach {
 		c.detach, _ = vc.(verbs.Detacher)
-	}
-	if c.client {
-		c.peer, _ = wire.ParsePrivate(vc.PeerPrivateData())
 	}
 	if c.ep.recv == nil {
 		return c.in.postOwn(vc)
@@ -316,40 +314,8 @@ func (c *Conn) Disconnected(err error) {
 		c.ticker.Stop()
 	}
 	probing := c.client && c.neg.State == NegProbing && c.neg.Version >= wire.Version2 && len(c.pending) > 0 && !c.ours.Load()
-	unsent := c.outbox
-	c.outbox = nil
-	var finished []*Request
-	for _, w := range unsent {
-		if i := uint32(w.ID >> 3); workKind(w.ID&7) == workSend {
-			if c.sends.all[i].answer {
-				c.owed--
-			}
-			if r := c.sends.done(i); r != nil {
-				finished = append(finished, r)
-			}
-		}
-	}
-	c.readq = nil
-	for r := range c.requests.all() {
-		if r.left > 0 {
-			r.left = 0
-			finished = append(finished, r)
-		}
-	}
-	for call := range c.calls.all() {
-		for i := range call.windows {
-			call.windows[i].state = windowFenced
-		}
-		call.fencing = 0
-		if call.state == callFencing {
-			c.settled(call)
-		} else {
-			c.end(call, callDone, &LostError{Sent: true, Err: err})
-		}
-	}
-	for call := c.waiting.pop(); call != nil; call = c.waiting.pop() {
-		call.wakeUp()
-	}
+	finished := c.dropRequests()
+	c.dropCalls(err)
 	c.sends.release()
 	c.mu.Unlock()
 
@@ -373,6 +339,48 @@ func (c *Conn) Disconnected(err error) {
 	c.ep.disown(c) // after gone: adopt must not take in what has ended
 	if c.cfg.Closed != nil {
 		c.cfg.Closed(c, err)
+	}
+}
+
+// dropRequests ends what waits for room or depth, and returns the requests that are over with it. Called
+// with mu held, when down.
+func (c *Conn) dropRequests() (finished []*Request) {
+	unsent := c.outbox
+	c.outbox, c.readq = nil, nil
+	for _, w := range unsent {
+		if i := uint32(w.ID >> 3); workKind(w.ID&7) == workSend {
+			if c.sends.all[i].answer {
+				c.owed--
+			}
+			if r := c.sends.done(i); r != nil {
+				finished = append(finished, r)
+			}
+		}
+	}
+	for r := range c.requests.all() {
+		if r.left > 0 {
+			r.left = 0
+			finished = append(finished, r)
+		}
+	}
+	return finished
+}
+
+// dropCalls ends all calls: nothing is in reach of the peer any more. Called with mu held, when down.
+func (c *Conn) dropCalls(err error) {
+	for call := range c.calls.all() {
+		for i := range call.windows {
+			call.windows[i].state = windowFenced
+		}
+		call.fencing = 0
+		if call.state == callFencing {
+			c.settled(call)
+		} else {
+			c.end(call, callDone, &LostError{Sent: true, Err: err})
+		}
+	}
+	for call := c.waiting.pop(); call != nil; call = c.waiting.pop() {
+		call.wakeUp()
 	}
 }
 

@@ -30,7 +30,8 @@ type Conn interface {
 	// Post enqueues the first n of ws, in order, and copies them and their Segs. It
 	// never blocks. n < len(ws) with a nil error: the queue (Caps.Queue) is full, the
 	// rest was never posted. Each that was posted completes exactly once: done, failed
-	// or flushed. The order at the peer is the order here: Writes before a Send are
+	// or flushed; Sends, Writes and Invalidates complete in their order, and so do Reads, but
+	// not one kind against the other. The order at the peer is the order here: Writes before a Send are
 	// placed before that Send completes there. A Read is over only with its completion: a
 	// Send posted behind it may arrive before the peer has served it. Reads beyond
 	// Caps.MaxReads stall what was posted after them. A work that is malformed (ErrBadWork) is refused whole,
@@ -39,7 +40,7 @@ type Conn interface {
 
 	// Flush sends what lies posted, as far as the fabric takes it without
 	// waiting; the rest leaves when there is room, without another call. It may call
-	// Handler.Complete for local completions, unless the caller is inside Complete.
+	// Handler.Complete for local completions (not of Reads), unless the caller is inside Complete.
 	Flush()
 
 	// Stats fills s with this connection's counters.
@@ -63,7 +64,8 @@ type Handler interface {
 	// Disconnected comes exactly once, after the last completion; those that the
 	// device never gave the provider makes up as flushed. err is nil after an
 	// orderly end by either side, else the cause: a *TerminatedError when the peer
-	// reported an error, ErrRemoteAccess (wrapped) when it reached for what it may not.
+	// reported an error, ErrRemoteAccess (wrapped) at both ends when one reached for what it
+	// may not. What Abort was given comes back as it is.
 	Disconnected(err error)
 }
 

@@ -95,8 +95,8 @@ type Options struct {
 	// dialling. nil: none. Longer than Caps.Private is an error of Dial or Accept.
 	Private func(caps Caps, peer []byte) []byte
 	// Ready runs before the peer is able to send: receives are posted here, and nothing else
-	// is yet possible on the Conn. An error
-	// ends the set-up and is returned by Dial or Accept. Completions may arrive before
+	// is yet possible on the Conn; PeerPrivateData may not be known yet when dialling. An error
+	// ends the set-up and is returned by Dial or Accept; the Handler then hears no more. Completions may arrive before
 	// Dial or Accept has returned.
 	Ready func(Conn) error
 	// Recv is the pool that receives are drawn from; nil: PostRecv on the Conn.

@@ -11,7 +11,7 @@ const (
 	OpSendInvalidate               // the same; the peer's key Key is invalidated with it
 	OpWrite                        // Segs to (Key, Remote) of the peer
 	OpRead                         // (Key, Remote) of the peer into Segs
-	OpInvalidate                   // end Window; local, nothing is sent
+	OpInvalidate                   // end Window; local, nothing is sent; one that is fenced already is fine
 )
 
 func (o Op) String() string {
