@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
 	"github.com/rpcrdma/rpcrdma/core/obs"
@@ -433,163 +432,6 @@ func (c *Conn) probe(ctx context.Context, call *Call) error {
 	return err
 }
 
-// exposeCall builds the header of call.plan: memory, windows and chunk lists.
-func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
-	h := &call.head
-	h.Reset()
-	h.XID, h.Version, h.Credit = call.XID, version, uint32(c.cfg.Credits)
-	p := &call.plan
-	if p.NoMsg {
-		h.Proc = wire.NoMsg
-	}
-	if len(p.Moved) == 0 && !p.NoMsg && len(offer.Writes) == 0 && offer.Reply == 0 {
-		return nil
-	}
-	l := call.limits
-	bulk := call.Msg.Bulk()
-
-	// Windows are pointed at while they are in force: count before the first.
-	segments := 0
-	count := func(n int) {
-		call.lens = l.Segments(call.lens[:0], n)
-		segments += len(call.lens)
-	}
-	if p.NoMsg {
-		count(p.Len)
-	}
-	for _, i := range p.Moved {
-		count(len(bulk[i].Data))
-	}
-	for _, n := range offer.Writes {
-		count(n)
-	}
-	count(offer.Reply)
-	if cap(call.windows) < segments {
-		call.windows = make([]window, 0, segments)
-	}
-	call.windows = call.windows[:0]
-	if cap(call.segs) < segments {
-		call.segs = make([]wire.Segment, 0, segments)
-	}
-	call.segs = call.segs[:0]
-
-	if p.NoMsg {
-		mem, err := c.ep.GetMemory(p.Len)
-		if err != nil {
-			return err
-		}
-		call.pulled = mem
-		chunk.Gather(mem.b[:0], &call.Msg, p.Parts)
-		segs, err := c.expose(call, l, mem.b, mem, verbs.RemoteRead, false)
-		if err != nil {
-			return err
-		}
-		for _, s := range segs {
-			h.Reads = append(h.Reads, wire.ReadSegment{Segment: s})
-		}
-		c.count(func(n *obs.Counters) { n.ReadChunks++ })
-	}
-	for _, i := range p.Moved {
-		mem, _ := bulk[i].Mem.(*Memory)
-		segs, err := c.expose(call, l, bulk[i].Data, mem, verbs.RemoteRead, true)
-		if err != nil {
-			return err
-		}
-		for _, s := range segs {
-			h.Reads = append(h.Reads, wire.ReadSegment{Position: uint32(bulk[i].Position), Segment: s})
-		}
-		c.count(func(n *obs.Counters) { n.ReadChunks++ })
-	}
-	for i := range offer.Writes {
-		d := call.Into[i]
-		segs, err := c.expose(call, l, d.Buf, d.Mem, verbs.RemoteWrite, true)
-		if err != nil {
-			return err
-		}
-		h.Writes = append(h.Writes, segs)
-		call.results = append(call.results, d.Buf)
-		c.count(func(n *obs.Counters) { n.WriteChunks++ })
-	}
-	if offer.Reply > 0 {
-		mem, err := c.ep.GetMemory(offer.Reply)
-		if err != nil {
-			return err
-		}
-		call.reply = mem
-		segs, err := c.expose(call, l, mem.b, mem, verbs.RemoteWrite, false)
-		if err != nil {
-			return err
-		}
-		h.Reply, h.HasReply = segs, true
-		c.count(func(n *obs.Counters) { n.ReplyChunks++ })
-	}
-	if version >= wire.Version2 && c.caps.RemoteInvalidate && len(call.windows) > 0 {
-		h.InvHandle = call.windows[0].w.Key // v2 draft §6.2.3
-	}
-	return nil
-}
-
-func (c *Conn) count(f func(*obs.Counters)) {
-	c.mu.Lock()
-	f(&c.counters)
-	c.mu.Unlock()
-}
-
-// expose makes windows over b, one for each segment.
-func (c *Conn) expose(call *Call, l chunk.Limits, b []byte, mem *Memory, a verbs.Access, users bool) (wire.Chunk, error) {
-	reg, off, temporary, err := c.ep.locate(b, mem)
-	if err != nil {
-		return nil, fmt.Errorf("register %d bytes: %w", len(b), err)
-	}
-	if temporary {
-		call.regs = append(call.regs, reg)
-	}
-	first := len(call.segs)
-	call.lens = l.Segments(call.lens[:0], len(b))
-	for _, n := range call.lens {
-		call.windows = append(call.windows, window{users: users})
-		w := &call.windows[len(call.windows)-1]
-		if err := c.vc.Expose(&w.w, reg, off, n, a); err != nil {
-			call.windows = call.windows[:len(call.windows)-1]
-			return nil, c.exposeError(n, err)
-		}
-		w.state = windowLive
-		call.segs = append(call.segs, wire.Segment{Handle: w.w.Key, Length: uint32(n), Offset: w.w.Addr})
-		off += n
-	}
-	return call.segs[first:len(call.segs):len(call.segs)], nil
-}
-
-// exposeError is a *LostError when the connection has ended.
-func (c *Conn) exposeError(n int, err error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.down {
-		return c.lostErr()
-	}
-	if errIsClosed(err) {
-		return &LostError{Err: err}
-	}
-	return fmt.Errorf("expose %d bytes: %w", n, err)
-}
-
-// locate finds the region that b lies in, or registers b for now.
-func (e *Endpoint) locate(b []byte, mem *Memory) (reg verbs.Region, off int, temporary bool, err error) {
-	if mem != nil {
-		reg, err = mem.region(e)
-		if err != nil {
-			return nil, 0, false, err
-		}
-		off = int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(reg.Bytes()))))
-		if off < 0 || off+len(b) > len(reg.Bytes()) {
-			return nil, 0, false, fmt.Errorf("engine: %d bytes do not lie in their Memory", len(b))
-		}
-		return reg, off, false, nil
-	}
-	reg, err = e.dom.Register(b)
-	return reg, 0, true, err
-}
-
 // sendCall posts the call.
 func (c *Conn) sendCall(call *Call) error {
 	sb, err := c.takeSend()
@@ -625,7 +467,6 @@ func (c *Conn) sendCall(call *Call) error {
 	call.settled.Store(false)
 	call.tick = c.tick
 	call.index = c.calls.add(call)
-	c.counters.Exposed += uint64(len(call.windows))
 	c.pending[call.XID] = call
 	c.live.push(call)
 	c.startTicker()

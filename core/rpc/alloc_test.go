@@ -2,6 +2,8 @@ package rpc_test
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
@@ -40,6 +42,50 @@ func TestAllocations(t *testing.T) {
 	read()
 	if n := testing.AllocsPerRun(50, read); n > 0 {
 		t.Errorf("a read of 1 MiB: %v allocations", n)
+	}
+}
+
+// TestAllocationsOfContexts: a context that may be cancelled costs its watcher, at whoever leads.
+func TestAllocationsOfContexts(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	f := serve(t, "loopback://127.0.0.1:0")
+	c := dial(t, f.url)
+	cctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	in, out := blob(pattern(64)), make(blob, 0, 64)
+	echo := func() {
+		if err := c.Call(cctx, procEcho, &in, &out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	echo()
+	if n := testing.AllocsPerRun(2000, echo); n > 2 {
+		t.Errorf("a call of 64 bytes: %v allocations", n)
+	}
+	// Among 16 callers most follow.
+	const callers, calls = 16, 500
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			in, out := blob(pattern(64)), make(blob, 0, 64)
+			for range calls {
+				if err := c.Call(cctx, procEcho, &in, &out); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	runtime.ReadMemStats(&after)
+	n := float64(after.Mallocs-before.Mallocs) / (callers * calls)
+	t.Logf("%.2f allocations a call among %d callers", n, callers)
+	if n > 2.5 {
+		t.Errorf("%.2f allocations a call among %d callers", n, callers)
 	}
 }
 

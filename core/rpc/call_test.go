@@ -312,7 +312,7 @@ func TestManyCallers(t *testing.T) {
 			for g := range 100 {
 				wg.Go(func() {
 					buf := make([]byte, 70000)
-					for i := range 30 {
+					for i := range 8 {
 						n := (g*7919 + i*104729) % 70000
 						want := pattern(n)
 						var res bulk
