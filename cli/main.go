@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -21,11 +22,15 @@ const (
 )
 
 // Main runs the command line of this process and returns its exit status. The first
-// SIGINT or SIGTERM ends the work in an orderly way, the second at once.
+// SIGINT or SIGTERM ends the work in an orderly way, a later one at once. timeout(1) and some
+// shells send each twice, to the process and to its group: those count as one.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() {
+		time.Sleep(500 * time.Millisecond)
+		stop()
+	})
 	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
