@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -35,17 +36,31 @@ func newDecode() *cobra.Command {
 	var text string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "decode --hex HEX",
-		Short: "show a transport header, version 1 or 2",
-		Long: `decode shows the RPC-over-RDMA transport header that a Send begins with, and the
-RPC header behind it. HEX may have blanks, line ends, colons and 0x; - reads it from
-standard input.`,
-		Example: `  rpcrdma decode --hex '11223344 00000001 00000020 00000000 00000000 00000000 00000000'
+		Use:   "decode FILE | --hex HEX",
+		Short: "show a capture, or a transport header, version 1 or 2",
+		Long: `decode FILE shows the iWARP connections in a capture, pcap or pcapng: how each was
+set up, every Send with its RPC-over-RDMA transport header and the RPC header behind it,
+Read Requests and Terminates, one a line. A connection must begin in the capture.
+With --json each line is an object.
+
+decode --hex shows the one transport header that a Send begins with. HEX may have blanks,
+line ends, colons and 0x; - reads it from standard input.`,
+		Example: `  rpcrdma decode bridge.pcap
+  rpcrdma decode --hex '11223344 00000001 00000020 00000000 00000000 00000000 00000000'
   rpcrdma decode --json --hex - <header.hex | rpcrdma encode --json -`,
-		Args: noArgs,
-		RunE: work(func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("hex") {
-				return usagef("--hex is missing")
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("hex") {
+				return noArgs(cmd, args)
+			}
+			if len(args) == 0 {
+				return fmt.Errorf("FILE or --hex is missing")
+			}
+			return wantArgs("FILE")(cmd, args)
+		},
+		RunE: work(func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				w := bufio.NewWriter(cmd.OutOrStdout())
+				return errors.Join(decodeFile(args[0], w, asJSON), w.Flush())
 			}
 			if text == "-" {
 				b, err := io.ReadAll(cmd.InOrStdin())

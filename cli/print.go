@@ -25,3 +25,12 @@ func terminal(w io.Writer) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
 }
+
+// writeLine writes v as JSON on one line.
+func writeLine(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.Write(append(b, '\n'))
+	}
+	return err
+}

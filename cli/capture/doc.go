@@ -6,6 +6,14 @@
 //	stream.go  TCP and IP headers
 //	pcapng.go  blocks of the file
 //
+// It also reads captures, pcap and pcapng, of anybody's, and finds iWARP in them:
+//
+//	read.go    packets of a file
+//	packet.go  TCP segments in packets
+//	flow.go    a TCP direction's bytes, in order
+//	iwarp.go   MPA's frames, and RDMAP's messages of a connection
+//
 // What cannot be kept up with is left out of the file and counted; sequence numbers go on,
-// so that a gap shows as a gap. Imports: core/verbs.
+// so that a gap shows as a gap. Imports: core/verbs,
+// and providers/iwarp's formats.
 package capture

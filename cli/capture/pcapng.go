@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Blocks of draft-ietf-opsawg-pcapng, little-endian.
+// Blocks of draft-ietf-opsawg-pcapng; we write them little-endian.
 const (
 	blockSection   = 0x0a0d0d0a
 	blockInterface = 1
+	blockSimple    = 3
 	blockPacket    = 6
 
 	byteOrder    = 0x1a2b3c4d
