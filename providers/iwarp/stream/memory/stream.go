@@ -33,8 +33,9 @@ type direction struct {
 	chunks  []chunk
 	size    int
 	written int64
-	eof     bool // after the chunks
-	reset   bool // nothing more comes, after the chunks
+	done    bool // nothing more can be written
+	eof     bool // the reader knows, after the chunks
+	reset   bool // and that it was not meant to be so
 	lost    bool // written bytes go nowhere
 	flips   map[int64]byte
 	cutAt   int64 // 0: never
@@ -160,7 +161,7 @@ func (d *direction) read(v [][]byte) (int, error) {
 func (d *direction) write(v [][]byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.reset || d.eof || d.ends[reading].closed {
+	if d.done || d.reset || d.ends[reading].closed {
 		return 0, fmt.Errorf("write: %w", syscall.EPIPE)
 	}
 	sum := 0
@@ -187,7 +188,7 @@ func (d *direction) write(v [][]byte) (int, error) {
 	}
 	switch {
 	case d.cutAt > 0 && d.written == d.cutAt:
-		d.reset = true
+		d.done, d.reset = true, true
 	case sum == 0 && len(v) > 0:
 		return 0, stream.ErrAgain
 	}
@@ -215,26 +216,51 @@ func (d *direction) close(end int) {
 	d.event()
 }
 
+// finish ends the direction; the reader hears of it a delay later.
 func (d *direction) finish(reset bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if reset {
-		d.reset = true
-	} else {
+	d.done = true
+	tell := func() {
 		d.eof = true
+		d.reset = d.reset || reset
+		d.event()
 	}
-	d.event()
+	if d.delay == 0 {
+		tell()
+		return
+	}
+	time.AfterFunc(d.delay, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		tell()
+	})
+}
+
+// cut says that a cut has come.
+func (d *direction) cut() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cutAt > 0 && d.written == d.cutAt
 }
 
 func (s *Stream) Read(try func() bool) error        { return s.in.wait(reading, try) }
 func (s *Stream) Write(try func() bool) error       { return s.out.wait(writing, try) }
 func (s *Stream) Readv(v [][]byte) (int, error)     { return s.in.read(v) }
-func (s *Stream) Writev(v [][]byte) (int, error)    { return s.out.write(v) }
 func (s *Stream) SetReadDeadline(t time.Time) error { s.in.setDeadline(reading, t); return nil }
 
 func (s *Stream) SetWriteDeadline(t time.Time) error { s.out.setDeadline(writing, t); return nil }
 func (s *Stream) LocalAddr() netip.AddrPort          { return s.local }
 func (s *Stream) RemoteAddr() netip.AddrPort         { return s.remote }
+
+// Writev implements stream.Stream.
+func (s *Stream) Writev(v [][]byte) (int, error) {
+	n, err := s.out.write(v)
+	if n > 0 && s.out.cut() {
+		s.in.finish(true)
+	}
+	return n, err
+}
 
 // CloseWrite implements stream.Stream.
 func (s *Stream) CloseWrite() error {
@@ -284,7 +310,7 @@ func (s *Stream) Flip(off int64, mask byte) {
 	s.out.flips[off] = mask
 }
 
-// CutAt resets the stream after this end's octet before off.
+// CutAt resets the stream, both ways, after this end's octet before off.
 func (s *Stream) CutAt(off int64) {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
