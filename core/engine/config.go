@@ -52,7 +52,7 @@ type Config struct {
 	// dropped.
 	Serve func(*Request)
 	// Closed is called once when the connection has ended and nothing of it runs any
-	// more but handlers.
+	// more but handlers; perhaps before Dial or Accept has returned it, and never where they return an error.
 	Closed   func(*Conn, error)
 	Recorder obs.Recorder
 	// Tap, if not nil, gets the frames of the fabric.

@@ -26,6 +26,9 @@ type Endpoint struct {
 	life   context.Context // of set-ups
 	end    context.CancelFunc
 
+	once  sync.Once // of Close
+	fault error     // its result
+
 	mu     sync.Mutex // guards what follows
 	users  map[*Memory]struct{}
 	conns  map[*Conn]struct{}
@@ -81,11 +84,12 @@ func (e *Endpoint) Listen(ctx context.Context, addr string, o verbs.ListenOption
 // Close ends what is still connected, waits until nobody uses the memory any more, callers and
 // handlers, and frees it. Not from within a handler.
 func (e *Endpoint) Close() error {
+	e.once.Do(func() { e.fault = e.close() })
+	return e.fault
+}
+
+func (e *Endpoint) close() error {
 	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return nil
-	}
 	e.closed = true
 	users := e.users
 	e.users = nil

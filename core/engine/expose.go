@@ -184,4 +184,3 @@ func (e *Endpoint) locate(b []byte, mem *Memory) (reg verbs.Region, off int, tem
 	reg, err = e.dom.Register(b)
 	return reg, 0, true, err
 }
-

@@ -27,6 +27,8 @@ type Client struct {
 	next   atomic.Uint32
 	slots  []slot
 	done   chan struct{} // closed by Close
+	once   sync.Once     // of Close
+	fault  error         // its result
 
 	mu     sync.Mutex // guards what follows
 	ep     *engine.Endpoint
@@ -189,11 +191,12 @@ func openEndpoint(ctx context.Context, t Target, cfg engine.EndpointConfig) (*en
 
 // Close ends the connections; calls in flight end with *engine.LostError.
 func (c *Client) Close() error {
+	c.once.Do(func() { c.fault = c.close() })
+	return c.fault
+}
+
+func (c *Client) close() error {
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return nil
-	}
 	c.closed = true
 	close(c.done)
 	ep := c.ep
