@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	// gatherWorks and gatherBytes bound what is taken from the queue at a time; between
-	// two gatherings the peer's Reads have their turn.
+	// gatherWorks and batchBytes bound what is taken from the queue at a time; between two
+	// gatherings the peer's Reads have their turn.
 	gatherWorks = 256
-	gatherBytes = 256 << 10
 
 	// causeWait is how long the reader may look for the reason of a failed write.
 	causeWait = time.Second
@@ -139,7 +138,7 @@ func (c *conn) gather() bool {
 
 func (c *conn) gatherResponses() bool {
 	o := &c.out
-	for bytes := 0; c.responses.n > 0 && bytes < gatherBytes && len(o.todo) < gatherWorks; {
+	for bytes := 0; c.responses.n > 0 && bytes < batchBytes && len(o.todo) < gatherWorks; {
 		it := c.responses.pop()
 		bytes += it.n
 		o.todo = append(o.todo, it)
@@ -149,7 +148,7 @@ func (c *conn) gatherResponses() bool {
 
 func (c *conn) gatherWorks() bool {
 	o := &c.out
-	for bytes := 0; c.sq.head != nil && bytes < gatherBytes && len(o.todo) < gatherWorks; {
+	for bytes := 0; c.sq.head != nil && bytes < batchBytes && len(o.todo) < gatherWorks; {
 		w := c.sq.head
 		it := item{work: w, key: w.key, to: w.remote, n: w.n}
 		switch w.op {

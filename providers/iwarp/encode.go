@@ -17,10 +17,11 @@ const (
 	copyMax = 4 << 10
 	// maxPieces is in how many pieces a payload may lie to be sent from where it is.
 	maxPieces = 16
-	// batchBytes is what one system call is given, about. Less lets the peer work on one
-	// batch while the CRC of the next is summed up, but costs more calls and wake-ups than
-	// that gains (BenchmarkWrite1M).
-	batchBytes = 1 << 20
+	// batchBytes is when a batch, which one system call is given, is full: a MiB with its
+	// frames and the Send behind it is one call. Less would let the peer work on one batch
+	// while the CRC of the next is summed up, but costs more calls and wake-ups than that
+	// gains (BenchmarkWrite1M).
+	batchBytes = 1<<20 + 64<<10
 	maxVector  = 1000 // below the kernel's 1024
 )
 

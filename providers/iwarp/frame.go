@@ -13,7 +13,7 @@ import (
 
 // room says whether the batch takes a frame with n bytes of payload.
 func (o *outbound) room(n int, copied bool) bool {
-	if o.size > 0 && o.size+n > batchBytes || len(o.vec)+maxPieces+4 > maxVector {
+	if o.size >= batchBytes || len(o.vec)+maxPieces+4 > maxVector {
 		return false
 	}
 	need := mpa.LengthLen + ddp.UntaggedLen + 3 + mpa.CRCLen

@@ -1,0 +1,198 @@
+package iwarp_test
+
+import (
+	"context"
+	"runtime/debug"
+	"testing"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+)
+
+// allocations counts what both ends allocate per trip in the steady state.
+func allocations(t *testing.T, runs int, trip func()) float64 {
+	for range 200 {
+		trip()
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	return testing.AllocsPerRun(runs, trip)
+}
+
+// TestNothingAllocated is about both ends, on TCP.
+func TestNothingAllocated(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	t.Run("64 B there and back", func(t *testing.T) {
+		a, b := connect(t, iwarp.New(nil), endOptions{recvs: 4, size: 64})
+		if n := allocations(t, 1000, pingPong(t, a, b, 64)); n > 0 {
+			t.Errorf("%v allocations a round trip", n)
+		}
+	})
+	t.Run("Write of 1 MiB and its answer", func(t *testing.T) {
+		a, b := connect(t, iwarp.New(nil), endOptions{recvs: 4, size: 64, slab: 2 * mib})
+		if n := allocations(t, 200, writer(t, a, b, mib)); n > 0 {
+			t.Errorf("%v allocations a round trip", n)
+		}
+	})
+	t.Run("Read of 1 MiB", func(t *testing.T) {
+		a, b := connect(t, iwarp.New(nil), endOptions{recvs: 4, size: 64, slab: 2 * mib})
+		if n := allocations(t, 200, reader(t, a, b, mib)); n > 0 {
+			t.Errorf("%v allocations a Read", n)
+		}
+	})
+	t.Run("Register, Expose, Invalidate, Release", func(t *testing.T) {
+		a, _ := connect(t, iwarp.New(nil), endOptions{recvs: 4, size: 64})
+		mem := make([]byte, 4096)
+		var w verbs.Window
+		done := make(chan struct{}, 1)
+		a.on = func(cp *verbs.Completion) {
+			if cp.Op == verbs.OpInvalidate {
+				done <- struct{}{}
+			}
+		}
+		ws := []verbs.Work{{Op: verbs.OpInvalidate, Window: &w}}
+		if n := allocations(t, 1000, func() {
+			r, _ := a.dom.Register(mem)
+			if err := a.conn.Expose(&w, r, 0, len(mem), verbs.RemoteWrite); err != nil {
+				t.Fatal(err)
+			}
+			a.conn.Post(ws)
+			a.conn.Flush()
+			<-done
+			r.Release()
+		}); n > 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+	t.Run("receive pool", func(t *testing.T) {
+		d, err := iwarp.New(nil).Open(context.Background(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if _, err := d.NewRecvPool(1<<20, 1<<20); err != nil {
+			t.Fatal(err) // a terabyte of promises costs nothing
+		}
+	})
+}
+
+// reader lets a read n bytes of b's slab.
+func reader(t testing.TB, a, b *end, n int) (trip func()) {
+	pingPong(t, a, b, 64)() // the initiator speaks first
+	var w verbs.Window
+	if err := b.conn.Expose(&w, b.reg, mib, n, verbs.RemoteRead); err != nil {
+		t.Fatal(err)
+	}
+	came := false
+	a.on = func(cp *verbs.Completion) { came = came || cp.Op == verbs.OpRead }
+	work := []verbs.Work{{Op: verbs.OpRead, Segs: []verbs.Seg{{R: a.reg, Off: mib, N: n}}, Key: w.Key, Remote: w.Addr}}
+	stop := func() bool { return came }
+	return func() {
+		came = false
+		a.conn.Post(work)
+		a.conn.Flush()
+		a.conn.(verbs.Driver).Drive(stop)
+	}
+}
+
+// TestSystemCalls counts, at the seam, how often the stream is written.
+func TestSystemCalls(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		works         func(o *ours) []verbs.Work
+		calls, frames uint64
+		copied        uint64 // payload bytes that we copied to send them
+	}{
+		{"one Send, one call", func(o *ours) []verbs.Work { return []verbs.Work{gather(o, 64)} }, 1, 1, 64},
+		{"64 Sends, one call", func(o *ours) []verbs.Work {
+			var ws []verbs.Work
+			for range 64 {
+				ws = append(ws, gather(o, 100))
+			}
+			return ws
+		}, 1, 64, 6400},
+		{"a Write and a Send, one call; the bulk is not copied", func(o *ours) []verbs.Work {
+			w := gather(o, 256<<10)
+			w.Op, w.Key = verbs.OpWrite, 1
+			return []verbs.Work{w, gather(o, 64)}
+		}, 1, 6, 512 + 64}, // but for a short last frame
+		{"a Write of 1 MiB and a Send, 17 frames and one, one call", func(o *ours) []verbs.Work {
+			w := gather(o, mib)
+			w.Op, w.Key = verbs.OpWrite, 1
+			return []verbs.Work{w, gather(o, 64)}
+		}, 1, 18, 2048 + 64},
+		{"a payload in 64 pieces is copied together", func(o *ours) []verbs.Work {
+			w := verbs.Work{Op: verbs.OpSend}
+			for i := range 64 {
+				w.Segs = append(w.Segs, verbs.Seg{R: o.reg, Off: 1000 * i, N: 1000})
+			}
+			return []verbs.Work{w}
+		}, 1, 1, 64000},
+		{"in 4 pieces it is not", func(o *ours) []verbs.Work {
+			w := verbs.Work{Op: verbs.OpSend}
+			for i := range 4 {
+				w.Segs = append(w.Segs, verbs.Seg{R: o.reg, Off: 16000 * i, N: 16000})
+			}
+			return []verbs.Work{w}
+		}, 1, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
+				n.Buffer, n.Segment = 4*mib, 65483 // what loopback says
+				p, _ := dialled(t, n, o.listen(t, o.options(1)), request(true))
+				p.frame(send(1, 0, true), nil)
+				for len(o.all) == 0 {
+					o.conn.(verbs.Driver).Drive(func() bool { return len(o.all) > 0 })
+				}
+				var before, after verbs.Stats
+				o.conn.Stats(&before)
+				ws := c.works(o)
+				if k, err := o.conn.Post(ws); k < len(ws) || err != nil {
+					t.Fatal(k, err)
+				}
+				o.conn.Flush()
+				for range c.frames {
+					p.next()
+				}
+				o.conn.Stats(&after)
+				if calls := after.WriteCalls - before.WriteCalls; calls != c.calls {
+					t.Errorf("%d calls, want %d", calls, c.calls)
+				}
+				if frames := after.SentFrames - before.SentFrames; frames != c.frames {
+					t.Errorf("%d frames, want %d", frames, c.frames)
+				}
+				if copied := after.CopiedBytes - before.CopiedBytes; copied != c.copied {
+					t.Errorf("%d bytes copied, want %d", copied, c.copied)
+				}
+				_ = p.s.Close()
+				o.wantGone(t, nil)
+			})
+		})
+	}
+}
+
+func gather(o *ours, n int) verbs.Work {
+	return verbs.Work{Op: verbs.OpSend, Segs: []verbs.Seg{{R: o.reg, N: n}}}
+}
+
+// FuzzPeer lets a peer say anything after start-up: it may end its own connection, and that is
+// all that may happen.
+func FuzzPeer(f *testing.F) {
+	for _, name := range []string{"write", "write.crc", "read.request", "send", "send.crc", "send.invalidate", "send.invalidate.crc"} {
+		f.Add(siw(f, name), false)
+		f.Add(siw(f, name), true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, crc bool) {
+		option := map[bool]string{false: "false", true: "true"}[crc]
+		bubble(t, map[string]string{"crc": option}, func(t *testing.T, n *memory.Network, o *ours) {
+			n.Buffer = mib
+			p, _ := dialled(t, n, o.listen(t, o.options(2)), request(crc))
+			p.raw(b)
+			_ = p.s.CloseWrite()
+			<-o.gone
+			_ = p.s.Close()
+		})
+	})
+}
