@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,6 +102,15 @@ func (l *listener) run() {
 // way: it has shown least.
 func (l *listener) admit(r *request) {
 	l.mu.Lock()
+	if len(l.asking)+len(l.ready) >= l.backlog { // some may have given up since
+		l.ready = slices.DeleteFunc(l.ready, func(r *request) bool {
+			dead := !r.alive()
+			if dead && r.take() {
+				r.drop()
+			}
+			return dead
+		})
+	}
 	var out *request
 	switch {
 	case l.closed:
@@ -153,12 +163,11 @@ func (r *request) read() {
 }
 
 func remove(list []*request, r *request) ([]*request, bool) {
-	for i, x := range list {
-		if x == r {
-			return append(list[:i:i], list[i+1:]...), true
-		}
+	i := slices.Index(list, r)
+	if i < 0 {
+		return list, false
 	}
-	return list, false
+	return slices.Delete(list, i, i+1), true
 }
 
 func (l *listener) forget(r *request) {
@@ -199,7 +208,13 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 				poke(l.more)
 			}
 			l.mu.Unlock()
-			return r, nil
+			if r.alive() {
+				return r, nil
+			}
+			if r.take() {
+				r.drop()
+			}
+			continue
 		}
 		l.mu.Unlock()
 		select {
@@ -209,6 +224,17 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// alive says whether the peer still waits for an answer. It must not say anything before
+// (RFC 5044 §7.1.2), so a word is as good as its end.
+func (r *request) alive() bool {
+	var err error
+	e := r.s.Read(func() bool {
+		_, err = r.s.Readv([][]byte{make([]byte, 1)})
+		return true
+	})
+	return e == nil && err == stream.ErrAgain
 }
 
 // Close implements verbs.Listener. Who was not accepted is turned away; requests that were

@@ -124,6 +124,45 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
+// TestGivenUp: a peer that has left, or speaks before it was answered, does not surface.
+func TestGivenUp(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
+		l, err := o.dom.Listen(t.Context(), "127.0.0.1:0", verbs.ListenOptions{Backlog: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last *peer
+		for i := range 6 {
+			s, err := n.Dial(t.Context(), "", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = &peer{t: t, s: s}
+			last.raw(request(true))
+			switch {
+			case i == 5:
+			case i%3 == 0:
+				_ = s.Reset()
+			case i%3 == 1:
+				_ = s.CloseWrite()
+			default:
+				last.raw([]byte{0})
+			}
+			synctest.Wait()
+		}
+		r, err := l.Accept(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.RemoteAddr() != last.s.LocalAddr() {
+			t.Errorf("the request of %v surfaced, want %v's", r.RemoteAddr(), last.s.LocalAddr())
+		}
+		if err := r.Reject(nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestDialling: what the initiator makes of an answer.
 func TestDialling(t *testing.T) {
 	rejected := mpa.Refusal(mpa.Frame{Revision: 2, Enhanced: true}, []byte("full")).Append(nil)
