@@ -193,12 +193,17 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 		in.drop(h.XID)
 		return
 	}
+	granted := c.credits.limit
 	opened := c.confirmed(h)
+	limit := c.credits.limit
 	c.dropCredit(call)
 	c.end(call, callDone, nil)
 	c.mu.Unlock()
 	if opened {
 		c.event(obs.Event{Kind: obs.Negotiated, Arg: int64(h.Version)})
+	}
+	if limit != granted {
+		c.event(obs.Event{Kind: obs.CreditGrant, Arg: int64(limit)})
 	}
 	c.event(obs.Event{Kind: obs.ReplyRecv, XID: h.XID, Bytes: len(payload), Arg: int64(formOf(h))})
 }

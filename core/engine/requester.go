@@ -65,7 +65,7 @@ type Call struct {
 	orphan     bool
 	prev, next *Call
 	listed     bool
-	tick       uint32 // when it was sent
+	tick       uint32 // when it began
 	fencing    int    // Invalidates posted and not completed
 	detaching  bool   // cancel works on the windows
 	bounded    bool   // has a deadline of its own
@@ -168,6 +168,17 @@ func (e *OrphanError) Unwrap() error { return e.Err }
 // *TransportError, ErrVersion, ErrBadReply, *chunk.PlanError or of registering memory. In each case
 // no peer can reach the caller's memory any more.
 func (c *Conn) Do(ctx context.Context, call *Call) error {
+	xid := call.XID // an orphan is no longer ours
+	err := c.do(ctx, call)
+	done := obs.Event{Kind: obs.CallDone, XID: xid}
+	if err != nil {
+		done.Arg = 1
+	}
+	c.event(done)
+	return err
+}
+
+func (c *Conn) do(ctx context.Context, call *Call) error {
 	if call.ep != c.ep {
 		if !c.ep.gate.enter() {
 			return &LostError{Err: errEndpointClosed}
@@ -241,6 +252,7 @@ func (c *Conn) settlePause(ctx context.Context) error {
 // acquire waits for a credit (RFC 8166 §3.3.1), first come, first served.
 func (c *Conn) acquire(ctx context.Context, call *Call) error {
 	c.mu.Lock()
+	call.tick = c.tick
 	switch {
 	case c.down:
 		err := c.lostErr()
@@ -256,7 +268,6 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 	}
 	call.state = callWaiting
 	c.waiting.push(call)
-	call.tick = c.tick
 	c.startTicker()
 	c.counters.CreditWaits++
 	c.mu.Unlock()
@@ -415,7 +426,7 @@ func (c *Conn) probe(ctx context.Context, call *Call) error {
 		return fmt.Errorf("engine: not an RPC call message: %d bytes", len(b))
 	}
 	p := NewCall()
-	p.XID, p.state, p.bounded = c.cfg.NextXID(), callReady, call.bounded
+	p.XID, p.state, p.bounded, p.tick = c.cfg.NextXID(), callReady, call.bounded, call.tick
 	h := rpcmsg.CallHeader{
 		XID:     p.XID,
 		Program: binary.BigEndian.Uint32(b[12:]), Version: binary.BigEndian.Uint32(b[16:]),
@@ -465,7 +476,6 @@ func (c *Conn) sendCall(call *Call) error {
 	}
 	call.state = callSent
 	call.settled.Store(false)
-	call.tick = c.tick
 	call.index = c.calls.add(call)
 	c.pending[call.XID] = call
 	c.live.push(call)

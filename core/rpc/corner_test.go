@@ -249,3 +249,34 @@ func TestWorkersAreBounded(t *testing.T) {
 		t.Errorf("%d handlers ran at once, want 3", n)
 	}
 }
+
+// TestShutdownUnderLoad: calls that keep coming do not keep the server; each is answered, or lost with its connection.
+func TestShutdownUnderLoad(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			f := serve(t, tr.url, tr.opts...)
+			c := dial(t, f.url, append(tr.opts, rpc.WithRetransmits(-1))...)
+			done := make(chan error)
+			for range 16 {
+				go func() {
+					for {
+						var s number
+						if err := c.Call(ctx(t), procWrite, bulk(pattern(5000)), &s); err != nil {
+							done <- err
+							return
+						}
+					}
+				}()
+			}
+			time.Sleep(20 * time.Millisecond)
+			if err := f.srv.Shutdown(ctx(t)); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+			for range 16 {
+				if err := <-done; errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("a call: %v", err)
+				}
+			}
+		})
+	}
+}

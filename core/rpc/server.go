@@ -22,6 +22,7 @@ type Server struct {
 	opts     options
 	programs atomic.Pointer[map[uint32]*program] // replaced whole by Register
 	workers  workers
+	draining atomic.Bool // Shutdown or Close: no call is begun any more
 
 	mu        sync.Mutex // guards what follows
 	listeners map[*Listener]struct{}
@@ -224,7 +225,8 @@ func (s *Server) Connections() int {
 	return len(s.conns)
 }
 
-// Shutdown takes no further connections, waits until the calls in progress have been answered, and
+// Shutdown takes no further connections and begins no further calls (their clients send them again,
+// elsewhere, when the connection ends), waits until those in progress have been answered, and
 // closes. When ctx ends first it cuts them short and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
@@ -264,6 +266,7 @@ func (s *Server) noSetups() bool {
 func (s *Server) stop() {
 	s.mu.Lock()
 	s.closing = true
+	s.draining.Store(true)
 	listeners := slices.Collect(maps.Keys(s.listeners))
 	s.mu.Unlock()
 	for _, l := range listeners {
@@ -281,6 +284,10 @@ func (s *Server) dispatch(er *engine.Request, ctx context.Context) {
 	o := rdmaRequest(er)
 	r := &o.Request
 	r.ctx = ctx
+	if s.draining.Load() {
+		o.finish(r, false, false)
+		return
+	}
 	err := r.begin(er.Stream, er.Moved)
 	if err == nil {
 		r.Method, err = s.find(r)

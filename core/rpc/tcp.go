@@ -299,7 +299,7 @@ func (c *tcpConn) serve(record []byte) error {
 	c.counters.Inline++
 	c.counters.InlineBytes += uint64(len(record))
 	c.mu.Unlock()
-	if _, isReply, ok := rpcmsg.PeekType(record); !ok || isReply {
+	if _, isReply, ok := rpcmsg.PeekType(record); !ok || isReply || c.s.draining.Load() {
 		o.finish(r, false, false)
 		return nil
 	}
