@@ -8,10 +8,12 @@
 // streams with bulk items: no program, procedure or binding table enters here, no
 // properties, no NFS, no sockets.
 //
-// Pure parts, which take events and return values: negotiate.go (version), credits.go,
-// xprterr.go (who may answer what). The shell around them: conn.go (life and
-// completions), recv.go (which message is this), requester.go, responder.go, post.go
-// (send buffers and the send queue), fence.go, cancel.go, memory.go.
+// Pure parts, which take events and return values: negotiate.go (version), credits.go. The shell
+// around them: endpoint.go, gate.go and memory.go (what connections share); conn.go (life and
+// completions), recv.go (which message is this), receives.go, post.go (send buffers and the send
+// queue); requester.go, expose.go (chunks), fence.go and cancel.go (a call's ways out); responder.go,
+// blame.go. With -tags invariants an endpoint that ends panics unless everything has come back
+// (invariants_on.go).
 //
 // Ownership. One mutex per Conn guards its state and covers every Post, so the order of
 // steps is the order on the wire. Expose, memory from the provider, Flush, wake-ups and

@@ -78,8 +78,10 @@ func (s *echoServer) serve(r *Request) {
 	})
 }
 
+var testCalls CallPool
+
 func newTestCall(xid uint32, size int, into []byte) *Call {
-	call := NewCall()
+	call := testCalls.Get()
 	call.XID = xid
 	h := rpcmsg.CallHeader{XID: xid, Program: 0x20000001, Version: 1, Proc: 1}
 	h.Append(&call.Msg)

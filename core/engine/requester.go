@@ -23,7 +23,7 @@ type Dest struct {
 	Mem *Memory // that Buf lies in; nil: Buf is registered for the call
 }
 
-// Call is one RPC at its requester. Take one with NewCall, fill it, run it with
+// Call is one RPC at its requester. Take one from a CallPool, fill it, run it with
 // Conn.Do, read the reply, then Free it. It may be run again, with the same XID, on another
 // connection once Do has returned a *LostError.
 type Call struct {
@@ -44,6 +44,7 @@ type Call struct {
 	Stream []byte
 	Moved  []xdr.Moved
 
+	pool    *CallPool
 	ep      *Endpoint // whose memory it uses, until Free
 	index   uint32    // in Conn.calls
 	wake    chan struct{}
@@ -104,8 +105,16 @@ const (
 	callDone
 )
 
-var callPool = sync.Pool{New: func() any {
-	c := &Call{wake: make(chan struct{}, 1)}
+// CallPool keeps calls for use again. The zero value is ready. Calls own channels: a pool belongs to
+// one client, so that one that lives in a bubble of testing/synctest shares none with the world.
+type CallPool struct{ free sync.Pool }
+
+// Get takes an empty call; Call.Free gives it back.
+func (p *CallPool) Get() *Call {
+	if c, ok := p.free.Get().(*Call); ok {
+		return c
+	}
+	c := &Call{wake: make(chan struct{}, 1), pool: p}
 	c.stop = func() bool { return c.settled.Load() || c.gaveUp.Load() || c.cancelled.Load() }
 	c.onCancel = func() {
 		d := c.driver // before the flag: who sees that may use the call anew
@@ -113,10 +122,7 @@ var callPool = sync.Pool{New: func() any {
 		d.Kick()
 	}
 	return c
-}}
-
-// NewCall takes an empty call.
-func NewCall() *Call { return callPool.Get().(*Call) }
+}
 
 // Free gives the call back and releases its bulk items. Not after Do returned an *OrphanError:
 // then the connection keeps it until its reply comes.
@@ -145,7 +151,7 @@ func (call *Call) Free() {
 		ep.gate.leave()
 	}
 	if cap(call.inline) <= 64<<10 {
-		callPool.Put(call)
+		call.pool.free.Put(call)
 	}
 }
 
@@ -425,7 +431,7 @@ func (c *Conn) probe(ctx context.Context, call *Call) error {
 	if len(b) < 24 {
 		return fmt.Errorf("engine: not an RPC call message: %d bytes", len(b))
 	}
-	p := NewCall()
+	p := call.pool.Get()
 	p.XID, p.state, p.bounded, p.tick = c.cfg.NextXID(), callReady, call.bounded, call.tick
 	h := rpcmsg.CallHeader{
 		XID:     p.XID,

@@ -25,6 +25,7 @@ type Client struct {
 	opts   options
 	xids   func() uint32
 	next   atomic.Uint32
+	calls  engine.CallPool
 	slots  []slot
 	done   chan struct{} // closed by Close
 	once   sync.Once     // of Close
@@ -287,7 +288,7 @@ func (c *Client) intercept(ctx context.Context, inv *invocation, rest []ClientIn
 }
 
 func (c *Client) invoke(ctx context.Context, inv *invocation) error {
-	call := engine.NewCall()
+	call := c.calls.Get()
 	if err := c.encode(inv, call); err != nil {
 		call.Free()
 		return err

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
@@ -42,29 +43,31 @@ func TestFaults(t *testing.T) {
 		{"late, short queue", faults.Plan{Late: time.Millisecond, Reorder: true, Queue: 2}, nil},
 		{"late, no driver, version 1", faults.Plan{Late: time.Millisecond, Reorder: true, NoDriver: true}, []rpc.Option{rpc.WithVersions(1, 1)}},
 		{"late, no detach", faults.Plan{Late: time.Millisecond, Reorder: true, NoDetach: true}, []rpc.Option{rpc.WithCancelWait(time.Millisecond)}},
-		{"cut", faults.Plan{CutEvery: 400, SlowDial: time.Millisecond, RefuseEvery: 10}, nil},
-		{"cut soon", faults.Plan{CutWithin: 20 * time.Millisecond}, nil},
-		{"fail", faults.Plan{FailEvery: 400}, nil},
+		{"cut", faults.Plan{Late: time.Millisecond, CutEvery: 400, SlowDial: time.Millisecond, RefuseEvery: 10}, nil},
+		{"cut soon", faults.Plan{Late: 2 * time.Millisecond, CutWithin: 20 * time.Millisecond}, nil},
+		{"fail", faults.Plan{Late: time.Millisecond, Reorder: true, FailEvery: 400}, nil},
 		{"all of it", faults.Plan{Late: time.Millisecond, LateFlush: time.Millisecond, Reorder: true, FailEvery: 800, CutEvery: 800, Queue: 4}, nil},
 		{"all of it, no detach", faults.Plan{Late: time.Millisecond, Reorder: true, FailEvery: 800, CutEvery: 800, NoDetach: true, NoDriver: true},
 			[]rpc.Option{rpc.WithCancelWait(time.Millisecond), rpc.WithVersions(1, 1)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			url, p := faulty(t, tc.plan)
-			opts := append([]rpc.Option{rpc.WithRetransmits(1000)}, tc.opts...)
-			f := serve(t, url, opts...)
-			c := dial(t, f.url, opts...)
-			var cancelled atomic.Int64
-			var wg sync.WaitGroup
-			for g := range 32 {
-				wg.Go(func() { trouble(t, c, uint64(g), &cancelled) })
-			}
-			wg.Wait()
-			waitFor(t, "the orphans", func() bool { return c.Counters().Outstanding == 0 })
-			if n := c.Counters(); n.BadInvalidate != 0 {
-				t.Errorf("%+v", n)
-			}
-			t.Logf("%d cancelled; %+v", cancelled.Load(), p.Done())
+			synctest.Test(t, func(t *testing.T) {
+				url, p := faulty(t, tc.plan)
+				opts := append([]rpc.Option{rpc.WithRetransmits(1000)}, tc.opts...)
+				f := serve(t, url, opts...)
+				c := dial(t, f.url, opts...)
+				var cancelled atomic.Int64
+				var wg sync.WaitGroup
+				for g := range 32 {
+					wg.Go(func() { trouble(t, c, uint64(g), &cancelled) })
+				}
+				wg.Wait()
+				waitFor(t, "the orphans", func() bool { return c.Counters().Outstanding == 0 })
+				if n := c.Counters(); n.BadInvalidate != 0 {
+					t.Errorf("%+v", n)
+				}
+				t.Logf("%d cancelled; %+v", cancelled.Load(), p.Done())
+			})
 		})
 	}
 }
