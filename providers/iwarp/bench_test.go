@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -17,12 +18,17 @@ type end struct {
 	conn verbs.Conn
 	reg  verbs.Region
 	on   func(cp *verbs.Completion)
-	gone chan error
+	// batch, if not nil, follows each call of Complete.
+	batch func()
+	gone  chan error
 }
 
 func (e *end) Complete(cs []verbs.Completion) {
 	for i := range cs {
 		e.on(&cs[i])
+	}
+	if e.batch != nil {
+		e.batch()
 	}
 }
 
@@ -271,4 +277,68 @@ func BenchmarkStream1M(b *testing.B) {
 			x.Write(buf)
 		}
 	})
+}
+
+// BenchmarkCallers64 is 64 goroutines that each wait for the answer to a message of 64 B, on
+// one connection; the resident readers read.
+func BenchmarkCallers64(b *testing.B) {
+	const callers = 64
+	x, y := connect(b, iwarp.New(nil), endOptions{recvs: 2 * callers, size: 64, slab: 2 * callers * 64})
+	back := make([]verbs.Recv, 1)
+	answer := make([]verbs.Work, 1)
+	y.on = func(cp *verbs.Completion) {
+		if cp.Op != verbs.OpRecv || cp.Status != verbs.OK {
+			return
+		}
+		seg := verbs.Seg{R: y.reg, Off: int(cp.ID) * 64, N: 64}
+		answer[0] = verbs.Work{ID: cp.ID, Op: verbs.OpSend, Segs: []verbs.Seg{seg}}
+		y.conn.Post(answer)
+	}
+	y.batch = func() { y.conn.Flush() }
+	repost := make([]verbs.Recv, 1)
+	yOn := y.on
+	y.on = func(cp *verbs.Completion) {
+		yOn(cp)
+		if cp.Op == verbs.OpSend && cp.Status == verbs.OK {
+			repost[0] = verbs.Recv{ID: cp.ID, Seg: verbs.Seg{R: y.reg, Off: int(cp.ID) * 64, N: 64}}
+			y.conn.PostRecv(repost)
+		}
+	}
+	var wake [callers]chan struct{}
+	for i := range wake {
+		wake[i] = make(chan struct{}, 1)
+	}
+	x.on = func(cp *verbs.Completion) {
+		if cp.Op != verbs.OpRecv || cp.Status != verbs.OK {
+			return
+		}
+		i := cp.Buf[0]
+		back[0] = verbs.Recv{ID: cp.ID, Seg: verbs.Seg{R: x.reg, Off: int(cp.ID) * 64, N: 64}}
+		x.conn.PostRecv(back)
+		wake[i] <- struct{}{}
+	}
+	out, err := x.dom.Alloc(callers * 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	each := b.N/callers + 1
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for i := range callers {
+		out.Bytes()[i*64] = byte(i)
+		wg.Go(func() {
+			ask := []verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: out, Off: i * 64, N: 64}}}}
+			for range each {
+				x.conn.Post(ask)
+				x.conn.Flush()
+				<-wake[i]
+			}
+		})
+	}
+	wg.Wait()
+	var s verbs.Stats
+	x.conn.Stats(&s)
+	b.ReportMetric(float64(s.WriteCalls)/float64(b.N), "writes/op")
+	b.ReportMetric(float64(s.ReadCalls)/float64(b.N), "reads/op")
 }

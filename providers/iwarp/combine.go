@@ -16,6 +16,10 @@ const (
 	// gatherings the peer's Reads have their turn.
 	gatherWorks = 256
 
+	// reportFrom is how large a batch is whose completions do not wait for the end of the
+	// queue.
+	reportFrom = 64 << 10
+
 	// causeWait is how long the reader may look for the reason of a failed write.
 	causeWait = time.Second
 )
@@ -50,6 +54,13 @@ func (c *conn) Flush() {
 func (c *conn) pump() {
 	o := &c.out
 	for !c.broken && c.state != ended {
+		if o.written() && o.size >= reportFrom && c.done.head != nil {
+			o.size = 0
+			c.mu.Unlock()
+			c.completeLocal()
+			c.mu.Lock()
+			continue
+		}
 		if o.written() && !o.more() && !c.gather() {
 			if c.invs > 0 { // behind a Read that is stalled, or before the peer's first frame
 				c.sweep()
@@ -127,7 +138,7 @@ func (c *conn) writeFailed(err error) {
 func (c *conn) gather() bool {
 	o := &c.out
 	o.todo, o.at = o.todo[:0], 0
-	if c.state == setUp || c.gated {
+	if c.state == setUp || c.gated || c.finSent {
 		return false
 	}
 	if o.turn = !o.turn; o.turn {

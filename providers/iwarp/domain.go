@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -30,6 +32,7 @@ type domain struct {
 	closed    bool
 	conns     map[*conn]struct{}
 	listeners map[*listener]struct{}
+	requests  map[*request]struct{} // in a user's hands, not answered
 }
 
 func newDomain(n stream.Network, local string, o options) *domain {
@@ -40,6 +43,7 @@ func newDomain(n stream.Network, local string, o options) *domain {
 		caps:      o.caps(),
 		conns:     map[*conn]struct{}{},
 		listeners: map[*listener]struct{}{},
+		requests:  map[*request]struct{}{},
 	}
 	d.mem.slabs = map[*region]struct{}{}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
@@ -82,15 +86,18 @@ func (d *domain) Close() error {
 	d.mu.Lock()
 	first := !d.closed
 	d.closed = true
-	var conns []*conn
-	for c := range d.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(d.conns))
+	requests := slices.Collect(maps.Keys(d.requests))
+	listeners := slices.Collect(maps.Keys(d.listeners))
+	d.mu.Unlock()
+
 	var errs []error
-	for l := range d.listeners {
+	for _, l := range listeners {
 		errs = append(errs, l.shut())
 	}
-	d.mu.Unlock()
+	for _, r := range requests {
+		_ = r.Reject(nil)
+	}
 	d.cancel(errDomainClosed)
 	for _, c := range conns {
 		c.hurry()

@@ -208,11 +208,8 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 				poke(l.more)
 			}
 			l.mu.Unlock()
-			if r.alive() {
+			if r.handOut() {
 				return r, nil
-			}
-			if r.take() {
-				r.drop()
 			}
 			continue
 		}
@@ -224,6 +221,28 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// handOut gives r to the user, if it makes sense: from here on the domain's end is the only
+// one that answers it for him.
+func (r *request) handOut() bool {
+	d := r.l.dom
+	d.mu.Lock()
+	closed := d.closed
+	if !closed {
+		d.requests[r] = struct{}{}
+	}
+	d.mu.Unlock()
+	if !closed && r.alive() {
+		return true
+	}
+	if r.take() {
+		r.drop()
+	}
+	d.mu.Lock()
+	delete(d.requests, r) // time may have rejected it before it was there
+	d.mu.Unlock()
+	return false
 }
 
 // alive says whether the peer still waits for an answer. It must not say anything before
@@ -279,6 +298,10 @@ func (r *request) take() bool {
 	}
 	r.taken = true
 	r.late.Stop()
+	d := r.l.dom
+	d.mu.Lock()
+	delete(d.requests, r)
+	d.mu.Unlock()
 	return true
 }
 

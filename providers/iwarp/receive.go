@@ -77,6 +77,9 @@ func (in *inbound) try() bool {
 	for {
 		in.attempt()
 		if in.err == stream.ErrAgain {
+			in.c.mu.Lock()
+			in.publish(&in.c.stats)
+			in.c.mu.Unlock()
 			return false
 		}
 		in.frames()

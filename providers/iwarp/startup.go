@@ -171,7 +171,7 @@ func (c *conn) start() error {
 	c.resident = !c.initiator // nobody drives an acceptor
 	go c.read()
 	go c.write()
-	if c.sq.head != nil {
+	if c.sq.head != nil && !c.pumping {
 		c.pumping, c.blocked = true, true // what Ready posted is the writer's
 		poke(c.writerWake)
 	}
