@@ -105,6 +105,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Check tells what is wrong with c: the *ConfigError of Dial and Accept, early.
+func (c Config) Check() error {
+	c = c.withDefaults()
+	return c.check()
+}
+
 func (c *Config) check() error {
 	switch {
 	case c.MinVersion < 1 || c.MaxVersion > 2 || c.MinVersion > c.MaxVersion:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -278,5 +279,23 @@ func TestShutdownUnderLoad(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBadOptions are told at once, and say what would do.
+func TestBadOptions(t *testing.T) {
+	for want, opt := range map[string]rpc.Option{
+		"inline: want a multiple of 1024": rpc.WithInline(1000),
+		"credits: want 1 to 16384":        rpc.WithCredits(-1),
+		"versions: 1 and 2 exist":         rpc.WithVersions(2, 1),
+		"timeouts: want a millisecond":    rpc.WithCallTimeout(-1),
+	} {
+		var ce *engine.ConfigError
+		if _, err := rpc.NewClient("loopback://127.0.0.1:1", opt); !errors.As(err, &ce) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("NewClient: %v, want %q", err, want)
+		}
+		if _, err := rpc.Listen(ctx(t), "loopback://127.0.0.1:0", opt); !errors.As(err, &ce) {
+			t.Errorf("Listen: %v, want %q", err, want)
+		}
 	}
 }

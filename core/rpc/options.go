@@ -45,6 +45,9 @@ func newOptions(opts []Option) (options, error) {
 	if o.engine.Inline != 0 {
 		o.memory.Inline = o.engine.Inline
 	}
+	if o.err == nil {
+		o.err = o.engine.Check()
+	}
 	return o, o.err
 }
 
