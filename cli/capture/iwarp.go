@@ -46,6 +46,10 @@ type Totals struct {
 // Finder follows the iWARP connections of a capture from their start.
 type Finder struct {
 	Totals
+	// Frame, if not nil, is called with every whole MPA frame, start-up frames and FPDUs. begun is the packet that
+	// its first byte came in: packets from begun to e.Packet share it. b is valid until it returns.
+	Frame func(e Event, b []byte, begun int)
+
 	conns   map[[2]netip.AddrPort]*conn
 	earlier map[[2]netip.AddrPort]bool
 	emit    func(Event)
@@ -67,6 +71,7 @@ type way struct {
 	set     bool   // MPA's frame is through
 	dead    bool   // no iWARP, or broken
 	pending []byte // bytes of a frame that is not complete
+	first   int    // packet of its first byte
 	msg     []byte // of a Send in progress
 	ended   bool
 }
@@ -153,19 +158,25 @@ func (f *Finder) bytes(c *conn, w *way, to int, b []byte, at Event) {
 	if w.dead {
 		return
 	}
+	first := at.Packet
 	if len(w.pending) > 0 {
 		w.pending = append(w.pending, b...)
-		b = w.pending
+		b, first = w.pending, w.first
 	}
-	rest := f.frames(c, w, to, b, at)
+	rest := f.frames(c, w, to, b, at, first)
 	if w.dead {
 		return
 	}
+	if len(rest) < len(b) {
+		first = at.Packet
+	}
+	w.first = first
 	w.pending = append(w.pending[:0], rest...)
 }
 
 // frames takes whole frames off the front of b.
-func (f *Finder) frames(c *conn, w *way, to int, b []byte, at Event) (rest []byte) {
+// first is the packet that b begins in.
+func (f *Finder) frames(c *conn, w *way, to int, b []byte, at Event, first int) (rest []byte) {
 	if !w.set {
 		n, err := mpa.Length(b, to == 1)
 		if err != nil {
@@ -193,25 +204,34 @@ func (f *Finder) frames(c *conn, w *way, to int, b []byte, at Event) (rest []byt
 		} else {
 			c.crc, c.refused = frame.CRC, frame.Rejected
 		}
-		at.Conn, at.SetUp = c.number, &frame
-		f.emit(at)
-		b = b[n:]
+		e := at
+		e.Conn, e.SetUp = c.number, &frame
+		f.whole(e, b[:n], first)
+		f.emit(e)
+		b, first = b[n:], at.Packet
 	}
+	at.Conn = c.number
 	for len(b) >= mpa.LengthLen && !w.dead {
 		n := mpa.FPDULen(mpa.ULPDULen(b))
 		if len(b) < n {
 			break
 		}
+		f.whole(at, b[:n], first)
 		f.fpdu(c, w, b[:n], at)
-		b = b[n:]
+		b, first = b[n:], at.Packet
 	}
 	return b
+}
+
+func (f *Finder) whole(at Event, b []byte, begun int) {
+	if f.Frame != nil {
+		f.Frame(at, b, begun)
+	}
 }
 
 // fpdu is one DDP segment with MPA's frame around it.
 func (f *Finder) fpdu(c *conn, w *way, b []byte, at Event) {
 	f.FPDUs++
-	at.Conn = c.number
 	if c.crc {
 		f.WithCRC++
 		if mpa.CRC(b[len(b)-mpa.CRCLen:]) != mpa.Sum(0, b[:len(b)-mpa.CRCLen]) {

@@ -84,7 +84,7 @@ func (l *lab) run(ctx context.Context, c *testCase) (t *T) {
 	} else {
 		// What a failed case left in a guest would fail the next ones too.
 		for _, g := range t.touched {
-			t.note("%s's console: %s", g.name, tail(filepath.Join(g.dir, "console.log"), 15))
+			t.note("%s's console: %s", g.name, tail(filepath.Join(g.dir, "console.log"), 5))
 			g.kill()
 		}
 	}

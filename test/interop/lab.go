@@ -65,6 +65,8 @@ func (l *lab) netUp() error {
 		"ip link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
 		"ip addr add " + host4 + "/24 dev br0",
 		"ip addr add " + host6 + "/64 dev br0 nodad",
+		// One segment a packet: what leaves this machine looks as on a wire, too.
+		"ip link set br0 gso_max_segs 1",
 		"ip link set br0 up",
 	} {
 		if err := run(l.inside(strings.Fields(c)...)...); err != nil {
@@ -121,13 +123,14 @@ type sniffer struct {
 }
 
 // sniff captures what passes the bridge. Packets wait in a large ring, because a loaded
-// machine lets tcpdump sleep.
+// machine lets tcpdump sleep; each takes up as much of it as the longest may, so that is set low.
+// Without the immediate mode, what came last would still be with the kernel at the end.
 func (l *lab) sniff(file string) (*sniffer, error) {
 	errs, err := os.Create(file + ".log")
 	if err != nil {
 		return nil, err
 	}
-	s := &sniffer{cmd: l.command(context.Background(), "tcpdump", "-i", "br0", "-s", "0", "-U", "-B", "65536", "-Z", "root", "-w", file, "tcp"), file: file, errs: errs}
+	s := &sniffer{cmd: l.command(context.Background(), "tcpdump", "-i", "br0", "-s", "2048", "--immediate-mode", "-U", "-B", "65536", "-Z", "root", "-w", file, "tcp"), file: file, errs: errs}
 	s.cmd.Stderr = errs
 	if err := s.cmd.Start(); err != nil {
 		return nil, err

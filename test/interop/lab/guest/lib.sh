@@ -1,4 +1,8 @@
 # What scripts in a guest may call.
+# busybox takes its own applets before programs of the same name; these are util-linux's and iproute2's.
+mount() { /usr/sbin/mount "$@"; }
+umount() { /usr/sbin/umount "$@"; }
+ip() { /usr/sbin/ip "$@"; }
 fail() { echo "FAIL: $*"; exit 1; }
 drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
 
