@@ -23,11 +23,12 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "serve, read and write a tree between two processes, and check everything",
 		Long: `demo starts a server and a client, processes of their own, over software iWARP on the loopback
-interface. The client lists a tree by NFS version 3, reads all of it through Write chunks (what is
-too small for one comes inline) and writes it back through Read chunks; an echo program beside NFS sends Long Calls and Long
-Replies. First RPC-over-RDMA version 2, then version 1. Every file is compared by SHA-256
-at the source, as the client received it, and as the server stored it again; messages, bytes and
-credits are counted at both ends. Exit status 0: all of it held.
+interface. The client lists a tree by NFS version 3, reads all of it through Write chunks (what
+is too small for one comes inline) and writes it back through Read chunks; an echo program
+beside NFS sends Long Calls and Long Replies. First RPC-over-RDMA version 2, then version 1.
+Every file is compared by SHA-256 at the source, as the client received it, and as the server
+stored it again; messages, bytes and credits are counted at both ends. Exit status 0: all of it
+held.
 
 Without --tree it makes one: 2000 files, 200 MiB, of all sizes at which something changes. Go's
 source goes along once if there is a Go here.`,

@@ -17,6 +17,7 @@ type Report struct {
 	Listen  string  `json:"listen"`
 	Tree    string  `json:"tree,omitempty"` // "": made from the seed
 	Seed    uint64  `json:"seed,omitempty"`
+	Kept    string  `json:"kept,omitempty"` // where the trees were left
 	Seconds float64 `json:"seconds"`
 	Passes  []Pass  `json:"passes"`
 }
@@ -171,6 +172,9 @@ func (r *Report) Print(w io.Writer) {
 				fmt.Fprintf(w, "FAILED pass %d, %s: %s: %s\n", i+1, r.Passes[i].Name, c.What, c.Detail)
 			}
 		}
+	}
+	if r.Kept != "" {
+		fmt.Fprintf(w, "kept in %s\n", r.Kept)
 	}
 	if r.OK {
 		fmt.Fprintf(w, "ok: %d checks held, %.1f s\n", n, r.Seconds)

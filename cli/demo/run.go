@@ -54,6 +54,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		o.Tell = func(string, int64, int64) {}
 	}
 	r := &Report{Listen: o.Listen, Seed: o.Spec.Seed, Tree: o.Tree}
+	if o.Keep {
+		r.Kept = tmp
+	}
 	start := time.Now()
 	store := filepath.Join(tmp, "store")
 	if err := os.Mkdir(store, 0o755); err != nil {
