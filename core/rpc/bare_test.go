@@ -15,6 +15,7 @@ type bare struct {
 	ownReceives, driver, detach bool
 	queue                       int
 	noInvalidate                bool
+	stuck                       bool // nothing leaves: as when the peer takes no bytes
 }
 
 // The schemes of the rows of transports. The letters: r own receives, d no Driver, t no Detach,
@@ -27,6 +28,7 @@ func init() {
 		"bare-dt":    {},
 		"bare-t":     {driver: true},
 		"bare-q":     {driver: true, detach: true, queue: 3},
+		"bare-stuck": {detach: true, queue: 3, stuck: true},
 		"bare-rdtqi": {ownReceives: true, queue: 3, noInvalidate: true},
 	} {
 		b.Provider = loopback
@@ -143,6 +145,12 @@ func (r *bareRequest) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, 
 type bareConn struct {
 	verbs.Conn
 	p bare
+}
+
+func (c bareConn) Flush() {
+	if !c.p.stuck {
+		c.Conn.Flush()
+	}
 }
 
 func (c bareConn) Caps() verbs.Caps { return c.p.caps(c.Conn.Caps()) }

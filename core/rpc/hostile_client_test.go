@@ -429,3 +429,41 @@ func TestManyRefusedCallsInARow(t *testing.T) {
 	}
 	r.good(2, 1)
 }
+
+// TestDeafClient: a client that takes no answers is cut off before they fill memory, whether its calls are good
+// or bad.
+func TestDeafClient(t *testing.T) {
+	f := serve(t, "bare-stuck://127.0.0.1:0", rpc.WithCredits(4))
+	for name, msg := range map[string]func(r *raw, xid uint32) []byte{
+		"bad":  rawWords(1, 32, 9, 0, 0, 0),
+		"good": func(_ *raw, xid uint32) []byte { return append(enc(head(xid, 1, wire.Msg)), echo(xid)...) },
+		"long": func(_ *raw, xid uint32) []byte {
+			return append(enc(head(xid, 1, wire.Msg)), call(xid, 1, opaque(pattern(3000))...)...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rawDial(t, f.url)
+			for xid := uint32(1); xid <= 100; xid++ {
+				select {
+				case <-r.gone:
+					if xid > 4+6+3+1 { // credits, receives for operations, what the queue holds
+						t.Logf("cut off after %d", xid)
+					}
+					return
+				default:
+					r.mu.Lock()
+					ended := r.tryPost(msg(r, xid))
+					r.mu.Unlock()
+					if ended {
+						return
+					}
+				}
+			}
+			select {
+			case <-r.gone:
+			case <-time.After(5 * time.Second):
+				t.Error("a hundred calls without taking an answer, and the connection lives")
+			}
+		})
+	}
+}

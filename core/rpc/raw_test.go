@@ -59,12 +59,6 @@ func newRaw(t testing.TB) *raw {
 	return r
 }
 
-// again is a new connection's worth of r on the same domain.
-func (r *raw) again() *raw {
-	n := newRaw(r.t)
-	return n
-}
-
 func (r *raw) options() verbs.Options {
 	return verbs.Options{
 		Handler: r,
@@ -149,6 +143,15 @@ func (r *raw) post(op verbs.Op, key uint32, parts ...[]byte) {
 		r.t.Errorf("post: %v", err)
 	}
 	r.conn.Flush()
+}
+
+// tryPost sends b; true: the connection has ended. mu is held.
+func (r *raw) tryPost(b []byte) bool {
+	copy(r.out.Bytes()[r.at:], b)
+	_, err := r.conn.Post([]verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: r.out, Off: r.at, N: len(b)}}}})
+	r.at += len(b)
+	r.conn.Flush()
+	return err != nil
 }
 
 // write places b in memory of the other side.
