@@ -114,23 +114,26 @@ func advise(t rpc.Target, err error) error {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return fmt.Errorf("%s: no route to that host; check the address, or name the local one with ?local=", server)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%s: %w; the local address is none of this machine's", server, trim(err, server))
+		return fmt.Errorf("%s: %w; the local address is none of this machine's", server, trim(err, t))
 	case errors.Is(err, engine.ErrVersion):
 		return fmt.Errorf("%s: the server has no such version of RPC-over-RDMA: %w; try --protocol auto", server, err)
 	case errors.Is(err, verbs.ErrProtocol):
-		return fmt.Errorf("%s: the peer does not speak %s: %w", server, t.Scheme, trim(err, server))
+		return fmt.Errorf("%s: the peer does not speak %s: %w", server, t.Scheme, trim(err, t))
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s: no answer in time: %w", server, trim(err, server))
+		return fmt.Errorf("%s: no answer in time: %w", server, trim(err, t))
 	}
-	return fmt.Errorf("%s: %w", server, trim(err, server))
+	return fmt.Errorf("%s: %w", server, trim(err, t))
 }
 
-// trim takes a prefix that names the server off err, because the line names it already.
-func trim(err error, server string) error {
-	if rest, ok := strings.CutPrefix(err.Error(), "connect to "+server+": "); ok {
-		return trimmed{rest, err}
+// trim takes off err's text what the line has said already: the server's name, and the layers that
+// it went through.
+func trim(err error, t rpc.Target) error {
+	text := err.Error()
+	for _, said := range []string{"connect to " + t.Scheme + "://" + t.Address + ": ", t.Scheme + ": ", "dial " + t.Address + ": ",
+		"listen " + t.Address + ": ", "verbs: fabric protocol error: "} {
+		text = strings.TrimPrefix(text, said)
 	}
-	return err
+	return trimmed{text, err}
 }
 
 type trimmed struct {
