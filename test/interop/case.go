@@ -14,6 +14,7 @@ type testCase struct {
 	name, what string
 	smoke      bool
 	run        func(*T)
+	after      func(*T, *decoded) // looks at the capture, if not nil
 	// faulty cases cut connections or kill processes: their captures may hold connections
 	// without an end.
 	faulty bool

@@ -129,7 +129,7 @@ gzip -c one.tar >one.tar.gz && gunzip -c one.tar.gz | cmp - one.tar || fail gzip
 for n in 1 2 3 4 5; do (sort -n tree/many/* >sorted.$n && sort -nr tree/many/* | sort -n | cmp - sorted.$n || echo bad >bad.$n) & done; wait
 ls bad.* 2>/dev/null && fail sort
 grep -c 17 sorted.1 >/dev/null && sed 's/1/one/g' sorted.1 | tr -d '\n' | wc -c >count || fail text
-cp /bin/busybox prog && chmod 755 prog && ./prog echo run from the mount || fail "run a program"
+cp /bin/busybox busybox && chmod 755 busybox && ./busybox echo run from the mount || fail "run a program"
 mv tree moved && rm -rf moved copy && ls -A /mnt | wc -l
 cd / && umount /mnt`, s.line)
 	}})

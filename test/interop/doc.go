@@ -7,6 +7,7 @@
 //	lab.go      the network, programs in it, captures
 //	guest.go    virtual machines and scripts in them
 //	ours.go     our server and our client as processes
+//	parts.go    what our client does in ways that the command line has no verbs for
 //	judge.go    what tshark and rpcrdma decode say of a case's capture
 //	stats.go    /proc/self/mountstats
 //	cases*.go   the cases

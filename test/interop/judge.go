@@ -85,7 +85,7 @@ type verdict struct {
 type decoded struct {
 	headers  map[string]int // version 1, by text of all fields
 	order    []string
-	versions map[float64]int
+	versions map[uint32]int
 	setUps   []setUp
 	sends    []send
 	problems []string
@@ -105,6 +105,7 @@ type setUp struct {
 }
 
 type send struct {
+	conn        int
 	from, op    string
 	length      int
 	invalidates string
@@ -143,9 +144,10 @@ func (l *lab) decode(file string) (*decoded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rpcrdma decode: %w: %s", err, errs.String())
 	}
-	d := &decoded{headers: map[string]int{}, versions: map[float64]int{}}
+	d := &decoded{headers: map[string]int{}, versions: map[uint32]int{}}
 	for line := range bytes.Lines(out) {
 		var e struct {
+			Connection  int
 			From        string
 			MPA         *setUp `json:"mpa"`
 			Op          string
@@ -168,12 +170,12 @@ func (l *lab) decode(file string) (*decoded, error) {
 		case e.Refused != "":
 			d.problems = append(d.problems, e.Refused)
 		case e.Message != nil:
-			n := send{e.From, e.Op, e.Length, e.Invalidates, e.Message.Header, 0}
+			n := send{e.Connection, e.From, e.Op, e.Length, e.Invalidates, e.Message.Header, 0}
 			if e.Message.RPC != nil {
 				n.program = e.Message.RPC.Program
 			}
 			d.sends = append(d.sends, n)
-			d.versions[float64(n.header.Vers)]++
+			d.versions[n.header.Vers]++
 			if n.header.Vers == 1 {
 				d.headers[n.header.text(e.From)]++
 			}
@@ -262,6 +264,9 @@ func (t *T) judge(file string) {
 	}
 	if len(v.totals.problems) > 0 && !t.c.faulty {
 		t.fatal("rpcrdma decode: %s", strings.Join(v.totals.problems[:min(8, len(v.totals.problems))], "\n"))
+	}
+	if t.c.after != nil {
+		t.c.after(t, &v.totals)
 	}
 }
 

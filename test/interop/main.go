@@ -21,7 +21,11 @@ func main() {
 	only := flag.String("run", "", "only cases whose name matches this regular expression")
 	verbose := flag.Bool("v", false, "print what the cases note, not only of those that fail")
 	list := flag.Bool("list", false, "print the cases")
+	part := flag.String("part", "", "what a case runs in the lab's network; not for people")
 	flag.Parse()
+	if *part != "" {
+		os.Exit(runPart(*part, flag.Args()))
+	}
 	os.Exit(runAll(*fabric, *smoke, *only, *verbose, *list))
 }
 

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What happens to a Linux client when things end in the middle.
+
+// noise is what the guest's kernel says of a server that went away and came back.
+const noise = `not responding|not responding, timed out|server .* OK|rpcrdma: connection to|siw: .*(llp|tcp|close|mpa|connect)`
+
+// streamAt waits until the guest's long write has passed n bytes.
+func (t *T) streamAt(g *guest, n int) {
+	t.check(until(120*time.Second, func() bool {
+		b, _ := os.ReadFile(filepath.Join(g.share, "stream.at"))
+		at, _ := strconv.Atoi(string(b))
+		return at >= n
+	}))
+}
+
+var _ = add(&testCase{name: "server-killed", faulty: true, alarm: noise,
+	what: "our server killed with -9 in mid-write and started again: the client goes on, data right, handles still valid",
+	run: func(t *T) {
+		g, s := t.guest("cli"), t.serve()
+		t.script(g, 60*time.Second, "rm -f /host/stream.at; %s && echo held >/mnt/held", s.line)
+		j, err := g.start("exec 3</mnt/held; /host/work stream /mnt/big 16777216 || exit 1; cat <&3; echo again >>/mnt/held && cat /mnt/held && umount /mnt")
+		t.check(err)
+		t.streamAt(g, 5<<20)
+		s.kill9()
+		time.Sleep(2 * time.Second)
+		s.start()
+		out, err := j.wait(240 * time.Second)
+		if err != nil || !strings.Contains(out, "held\nheld\nagain\n") {
+			t.fatal("%v\n%s", err, out)
+		}
+		sum, _, _ := strings.Cut(out, "\n")
+		t.sameFile(filepath.Join(s.export, "big"), sum)
+	}})
+
+var _ = add(&testCase{name: "link-down", faulty: true, alarm: noise,
+	what: "the guest's cable is out for 10 s in mid-write: the client goes on, data right",
+	run: func(t *T) {
+		g, s := t.guest("cli"), t.serve()
+		t.script(g, 60*time.Second, "rm -f /host/stream.at; %s", s.line)
+		j, err := g.start("/host/work stream /mnt/big 12582912 && umount /mnt")
+		t.check(err)
+		t.streamAt(g, 3<<20)
+		t.check(g.link(false))
+		time.Sleep(10 * time.Second)
+		t.check(g.link(true))
+		out, err := j.wait(240 * time.Second)
+		if err != nil {
+			t.fatal("%v\n%s", err, out)
+		}
+		sum, _, _ := strings.Cut(out, "\n")
+		t.sameFile(filepath.Join(s.export, "big"), sum)
+	}})
+
+var _ = add(&testCase{name: "commit-verifier", faulty: true, alarm: noise,
+	what: "unstable writes, a server that starts anew with another verifier, COMMIT: the client sends again what it had not on disk",
+	run: func(t *T) {
+		g, s := t.guest("cli"), t.serve()
+		// 3 MiB are written back in the background, as unstable writes, without a COMMIT.
+		t.script(g, 90*time.Second, `%s || fail mount
+exec 3>/mnt/f; head -c 3145728 /dev/urandom >/tmp/f; cat /tmp/f >&3
+echo 1 >/proc/sys/vm/dirty_writeback_centisecs; echo 1 >/proc/sys/vm/dirty_expire_centisecs
+(sleep 60; :) <&3 3<&3 & echo $! >/tmp/holder; sleep 3; echo 500 >/proc/sys/vm/dirty_writeback_centisecs; echo 3000 >/proc/sys/vm/dirty_expire_centisecs
+sha256sum </tmp/f | cut -d' ' -f1 >/host/sum`, s.line)
+		s.kill9()
+		// What a crash would have lost: the file's data, as the server had not promised it.
+		t.check(os.WriteFile(filepath.Join(s.export, "f"), nil, 0o644))
+		s.start()
+		out := t.script(g, 120*time.Second, `sync; kill $(cat /tmp/holder); sync
+grep -A40 ' /mnt ' /proc/self/mountstats | grep -E '^ *(WRITE|COMMIT):'; umount /mnt`)
+		t.note("%s", out)
+		sum, err := os.ReadFile(filepath.Join(g.share, "sum"))
+		t.check(err)
+		t.sameFile(filepath.Join(s.export, "f"), strings.TrimSpace(string(sum)))
+	}})
+
+var _ = add(&testCase{name: "many-mounts", what: "mounted and unmounted 20 times: every connection ends, none is left at the server",
+	run: func(t *T) {
+		g, s := t.guest("cli"), t.serve()
+		t.script(g, 200*time.Second, "for i in $(seq 20); do %s && ls /mnt >/dev/null && umount /mnt || fail round $i; done", s.line)
+		// A connection that nobody closed would still have its socket.
+		var out string
+		err := until(10*time.Second, func() bool {
+			b, _ := t.command(t.ctx, "ss", "-Htn", "state", "established", "( sport = :20049 )").Output()
+			out = string(b)
+			return strings.TrimSpace(out) == ""
+		})
+		if err != nil {
+			t.fatal("connections are left: %s", out)
+		}
+	}})
+
+var _ = add(&testCase{name: "ipv6-mount", what: "the same over IPv6 (proto=rdma6)",
+	run: func(t *T) {
+		g, s := t.guest("cli"), t.serve("--listen", fmt.Sprintf("iwarp://[%s]:20049", host6))
+		if want := "proto=rdma6,port=20049,mountproto=tcp6"; !strings.Contains(s.line, want) {
+			t.fatal("the line %s lacks %s", s.line, want)
+		}
+		out := t.script(g, 120*time.Second, `%s || fail mount
+grep ' /mnt nfs ' /proc/mounts | grep 'proto=rdma6' || fail "not rdma6"
+head -c 300000 /dev/urandom >/mnt/b && drop_caches && sha256sum </mnt/b && ls -l /mnt && umount /mnt`, s.line)
+		sum, _, _ := strings.Cut(lineWith(out, "  -"), " ")
+		t.sameFile(filepath.Join(s.export, "b"), sum)
+	}})
