@@ -17,6 +17,7 @@ const (
 	defaultSettle = 100 * time.Millisecond
 	defaultSetup  = 10 * time.Second // Linux siw waits so long for a request, and half as long for a reply
 	defaultLinger = 2 * time.Second
+	longestMSS    = 16 << 10
 	minFPDU       = 256 // as small as TCP's own smallest segments, about
 	maxSocketBuf  = 1 << 30
 )
@@ -130,10 +131,14 @@ func (o *options) caps() verbs.Caps {
 	}
 }
 
-// fpdu is the longest frame to send where one segment carries mss bytes.
+// fpdu is the longest frame to send where one segment carries mss bytes. The loopback
+// device's segments are no network's, and begin at half of what they grow to.
 func (o *options) fpdu(mss int) int {
-	if o.maxFPDU > 0 {
+	switch {
+	case o.maxFPDU > 0:
 		return o.maxFPDU
+	case mss > longestMSS:
+		return mpa.MaxFPDU
 	}
 	return max(min(mss, mpa.MaxFPDU), minFPDU)
 }

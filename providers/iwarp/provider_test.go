@@ -53,3 +53,35 @@ func TestProviderInMemory(t *testing.T) {
 		return iwarp.New(&memory.Network{})
 	}, providertest.Options{ShortSetup: map[string]string{"setup": "300ms"}})
 }
+
+// TestLocal: Open's address is where Dial comes from, and where Listen binds without a host.
+func TestLocal(t *testing.T) {
+	d, err := iwarp.New(nil).Open(t.Context(), "127.0.0.2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := d.Listen(t.Context(), ":0", verbs.ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Addr().Addr().String(); got != "127.0.0.2" {
+		t.Errorf("listening on %s", got)
+	}
+	from := make(chan string, 1)
+	go func() {
+		if r, err := l.Accept(t.Context()); err == nil {
+			from <- r.RemoteAddr().Addr().String()
+			r.Reject(nil)
+		}
+	}()
+	d.Dial(t.Context(), l.Addr().String(), verbs.Options{Handler: &end{}})
+	if got := <-from; got != "127.0.0.2" {
+		t.Errorf("dialled from %s", got)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := iwarp.New(nil).Open(t.Context(), "nowhere", nil); err == nil {
+		t.Error("Open on an address that is none")
+	}
+}

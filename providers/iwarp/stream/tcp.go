@@ -36,6 +36,7 @@ func (t TCP) Dial(ctx context.Context, local, addr string) (Stream, error) {
 // Listen implements Network.
 func (t TCP) Listen(ctx context.Context, addr string) (Listener, error) {
 	lc := net.ListenConfig{Control: t.control}
+	lc.SetMultipathTCP(false) // Go's default for listeners; its sockets answer for no MSS
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err

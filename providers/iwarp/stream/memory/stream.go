@@ -131,9 +131,9 @@ func (d *direction) setDeadline(end int, t time.Time) {
 func (d *direction) read(v [][]byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	sum := 0
+	sum, now := 0, time.Now()
 	for _, b := range v {
-		for len(b) > 0 && len(d.chunks) > 0 && !d.chunks[0].at.After(time.Now()) {
+		for len(b) > 0 && len(d.chunks) > 0 && !d.chunks[0].at.After(now) {
 			c := &d.chunks[0]
 			n := copy(b, c.b)
 			b, c.b = b[n:], c.b[n:]
