@@ -26,7 +26,7 @@ var (
 	rss    = metric{"RSS x", func(r drive.Row) drive.Spread { return r.RSSX }}
 	micros = metric{"p50 us", plain(func(s drive.Sample) float64 { return s.P50 })}
 	allocs = metric{"allocs", plain(func(s drive.Sample) float64 { return s.Allocs })}
-	bytes  = metric{"bytes", plain(func(s drive.Sample) float64 { return s.Bytes })}
+	heap   = metric{"bytes", plain(func(s drive.Sample) float64 { return s.Bytes })}
 )
 
 // group is runs that belong together: the same processes, reference and pinning.
@@ -81,7 +81,7 @@ var targets = []target{
 	{"12", "CPU a 1 MiB read, no CRC", &onTCP, "iwarpnocrc", "read:1m:1", cpu, 1.25, 1.05},
 	{"12", "CPU a 1 MiB read, CRC", &onTCP, "iwarp", "read:1m:1", cpu, 1.60, 1.40},
 	{"13", "allocations a 1 MiB read", &onTCP, "iwarp", "read:1m:1", allocs, 4, 0},
-	{"13", "bytes allocated a 1 MiB read", &onTCP, "iwarp", "read:1m:1", bytes, 16 << 10, 512},
+	{"13", "bytes allocated a 1 MiB read", &onTCP, "iwarp", "read:1m:1", heap, 16 << 10, 512},
 	{"14", "peak memory, 1 MiB reads, 16 callers, alone", &alone, "iwarp", "read:1m:16", rss, 1.3, 1.1},
 	{"21", "loopback 64 B, 1 caller, x two channels", &byChan, "loopback", "echo:64:1", p50, 4, 2},
 	{"21", "the same in microseconds", &byChan, "loopback", "echo:64:1", micros, 2.5, 1.3},
