@@ -49,7 +49,7 @@ type Conn interface {
 	// Close is orderly: what was posted leaves first (within the provider's linger
 	// time), then the stream ends. It does not wait. Disconnected(nil) follows.
 	Close() error
-	// Abort ends the connection at once; Disconnected(err) follows.
+	// Abort ends the connection at once; Disconnected(err) follows, never from within Abort.
 	Abort(err error)
 }
 
