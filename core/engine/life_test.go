@@ -19,7 +19,6 @@ import (
 type echoServer struct {
 	ep       *Endpoint
 	addr     string
-	mu       sync.Mutex
 	handlers sync.WaitGroup
 	accepts  sync.WaitGroup
 	ups      atomic.Int64 // connections that came up and have not ended

@@ -113,7 +113,7 @@ func (c *Conn) owe() bool {
 // errSilent: nothing is answered.
 var errSilent = errors.New("dropped")
 
-var errNoReads = errors.New("Read chunk from a peer that serves no RDMA Reads")
+var errNoReads = errors.New("a Read chunk from a peer that serves no RDMA Reads")
 
 // admit tells whether a call is allowed now; else what to answer. why is nil, errSilent, or the
 // reason for body.

@@ -71,8 +71,6 @@ func seg(position, length uint32) wire.ReadSegment {
 	return wire.ReadSegment{Position: position, Segment: wire.Segment{Handle: 0x1234, Length: length, Offset: 77}}
 }
 
-func nothing(uint32) []byte { return nil }
-
 func hostileMessages() []hostile {
 	var hs []hostile
 	for _, v := range []uint32{0, 3, 7} {

@@ -190,10 +190,7 @@ var mutants = map[string]broken{
 		c.h.Complete(cs)
 	}}},
 	"ignores wrong keys of SendInvalidate": {"messages/SendInvalidate of a key", mutant{post: each(func(w *verbs.Work) bool {
-		if w.Op == verbs.OpSendInvalidate {
-			return false
-		}
-		return true
+		return w.Op != verbs.OpSendInvalidate
 	})}},
 	"drops what has no receive": {"messages/a message without", mutant{options: func(o *verbs.Options) {
 		o.Ready, o.Recv = nil, nil
