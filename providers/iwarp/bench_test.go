@@ -196,9 +196,9 @@ func writer(t testing.TB, a, b *end, n int) (trip func()) {
 }
 
 func BenchmarkWrite1M(b *testing.B) {
-	for _, crc := range []string{"true", "false"} {
-		b.Run("crc="+crc, func(b *testing.B) {
-			x, y := connect(b, iwarp.New(nil), endOptions{open: map[string]string{"crc": crc}, recvs: 4, size: 64, slab: 2 * mib})
+	for _, c := range []struct{ crc, mtu string }{{"true", "0"}, {"false", "0"}, {"true", "1448"}} { // the last: Ethernet's frames
+		b.Run("crc="+c.crc+"/mtu="+c.mtu, func(b *testing.B) {
+			x, y := connect(b, iwarp.New(nil), endOptions{open: map[string]string{"crc": c.crc, "mtu": c.mtu}, recvs: 4, size: 64, slab: 2 * mib})
 			trip := writer(b, x, y, mib)
 			b.SetBytes(mib)
 			b.ReportAllocs()
