@@ -6,6 +6,8 @@
 #   make race    every test under the race detector (slow)
 #   make fuzz    every fuzz target in turn, FUZZTIME each
 #   make bench   against raw TCP and gRPC on this machine, as a table of targets
+#   make interop FABRIC=siw   against the Linux kernel's client and server, in virtual machines (root, Debian 12)
+#   make interop-smoke        the few cases of it that show that it works at all
 #   make build   bin/rpcrdma
 
 SHELL   := /bin/bash
@@ -13,6 +15,8 @@ GO      ?= go
 FUZZTIME ?= 60s
 BENCHFLAGS ?=
 DEMOFLAGS ?=
+FABRIC  ?= siw
+INTEROPFLAGS ?=
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X github.com/rpcrdma/rpcrdma/cli.stamped=$(VERSION)
@@ -24,7 +28,7 @@ RACE := core/engine core/rpc providers/loopback providers/iwarp ulp/nfs extensio
 # Modules of their own, so that their dependencies stay out of the main one.
 NESTED := test/bench
 
-.PHONY: demo test lint race fuzz bench build clean
+.PHONY: demo test lint race fuzz bench interop interop-smoke build clean
 .DEFAULT_GOAL := build
 
 build:
@@ -56,6 +60,13 @@ fuzz:
 
 bench:
 	$(GO) -C test/bench run . $(BENCHFLAGS)
+
+# go run builds the suite; it builds the programs that it runs, and the lab, itself.
+interop:
+	$(GO) run ./test/interop -fabric $(FABRIC) $(INTEROPFLAGS)
+
+interop-smoke:
+	$(GO) run ./test/interop -fabric $(FABRIC) -smoke $(INTEROPFLAGS)
 
 clean:
 	rm -rf bin .tools

@@ -28,7 +28,7 @@ var _ = add(&testCase{name: "server-killed", faulty: true, alarm: noise,
 	run: func(t *T) {
 		g, s := t.guest("cli"), t.serve()
 		t.script(g, 60*time.Second, "rm -f /host/stream.at; %s && echo held >/mnt/held", s.line)
-		j, err := g.start("exec 3</mnt/held; /host/work stream /mnt/big 16777216 || exit 1; cat <&3; echo again >>/mnt/held && cat /mnt/held && umount /mnt")
+		j, err := g.start("exec 3</mnt/held; /host/work stream /mnt/big 16777216 || exit 1; cat <&3; exec 3<&-; echo again >>/mnt/held && cat /mnt/held && umount /mnt")
 		t.check(err)
 		t.streamAt(g, 5<<20)
 		s.kill9()
@@ -65,22 +65,25 @@ var _ = add(&testCase{name: "commit-verifier", faulty: true, alarm: noise,
 	what: "unstable writes, a server that starts anew with another verifier, COMMIT: the client sends again what it had not on disk",
 	run: func(t *T) {
 		g, s := t.guest("cli"), t.serve()
-		// 3 MiB are written back in the background, as unstable writes, without a COMMIT.
-		t.script(g, 90*time.Second, `%s || fail mount
-exec 3>/mnt/f; head -c 3145728 /dev/urandom >/tmp/f; cat /tmp/f >&3
-echo 1 >/proc/sys/vm/dirty_writeback_centisecs; echo 1 >/proc/sys/vm/dirty_expire_centisecs
-(sleep 60; :) <&3 3<&3 & echo $! >/tmp/holder; sleep 3; echo 500 >/proc/sys/vm/dirty_writeback_centisecs; echo 3000 >/proc/sys/vm/dirty_expire_centisecs
-sha256sum </tmp/f | cut -d' ' -f1 >/host/sum`, s.line)
-		s.kill9()
-		// What a crash would have lost: the file's data, as the server had not promised it.
-		t.check(os.WriteFile(filepath.Join(s.export, "f"), nil, 0o644))
-		s.start()
-		out := t.script(g, 120*time.Second, `sync; kill $(cat /tmp/holder); sync
-grep -A40 ' /mnt ' /proc/self/mountstats | grep -E '^ *(WRITE|COMMIT):'; umount /mnt`)
-		t.note("%s", out)
-		sum, err := os.ReadFile(filepath.Join(g.share, "sum"))
+		t.script(g, 60*time.Second, "rm -f /host/unstable /host/go; %s", s.line)
+		j, err := g.start(`/host/work unstable /mnt/f 3145728 && grep -A40 ' /mnt ' /proc/self/mountstats | grep -E '^ *(WRITE|COMMIT):'; umount /mnt`)
 		t.check(err)
-		t.sameFile(filepath.Join(s.export, "f"), strings.TrimSpace(string(sum)))
+		err = until(60*time.Second, func() bool { _, err := os.Stat(filepath.Join(g.share, "unstable")); return err == nil })
+		if err != nil {
+			t.fatal("no unstable writes: %s", j.output())
+		}
+		s.kill9()
+		// What a crash would lose: data that the server had not promised.
+		t.check(os.Truncate(filepath.Join(s.export, "f"), 0))
+		s.start()
+		t.check(os.WriteFile(filepath.Join(g.share, "go"), nil, 0o644))
+		out, err := j.wait(120 * time.Second)
+		if err != nil {
+			t.fatal("%v\n%s", err, out)
+		}
+		t.note("%s", out)
+		sum, _, _ := strings.Cut(out, "\n")
+		t.sameFile(filepath.Join(s.export, "f"), sum)
 	}})
 
 var _ = add(&testCase{name: "many-mounts", what: "mounted and unmounted 20 times: every connection ends, none is left at the server",

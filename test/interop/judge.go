@@ -84,7 +84,6 @@ type verdict struct {
 // decoded is what rpcrdma decode shows of a capture.
 type decoded struct {
 	headers  map[string]int // version 1, by text of all fields
-	order    []string
 	versions map[uint32]int
 	setUps   []setUp
 	sends    []send
@@ -264,6 +263,16 @@ func (t *T) judge(file string) {
 	}
 	if len(v.totals.problems) > 0 && !t.c.faulty {
 		t.fatal("rpcrdma decode: %s", strings.Join(v.totals.problems[:min(8, len(v.totals.problems))], "\n"))
+	}
+	for _, u := range v.totals.setUps {
+		if !u.Private || u.SendSize != 4096 || u.RecvSize != 4096 {
+			t.fatal("private data of %s: %+v", u.From, u)
+		}
+	}
+	for _, s := range v.totals.sends {
+		if s.length > 4096 {
+			t.fatal("a Send of %d bytes from %s: more than was agreed", s.length, s.from)
+		}
 	}
 	if t.c.after != nil {
 		t.c.after(t, &v.totals)
