@@ -14,6 +14,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/binding"
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -163,6 +164,35 @@ func TestTCPPeerThatDoesNotRead(t *testing.T) {
 	defer cancel()
 	if err := c.Call(short, procWrite, bulk(make([]byte, 48<<20)), nil); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the same with a deadline: %v", err)
+	}
+}
+
+// TestTCPClientThatDoesNotRead: it keeps no worker from the others, and Shutdown is not held up for
+// longer than asked.
+func TestTCPClientThatDoesNotRead(t *testing.T) {
+	f := serve(t, "tcp://127.0.0.1:0", rpc.WithWorkers(2))
+	nc, err := net.Dial("tcp", strings.TrimPrefix(f.url, "tcp://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for xid := range uint32(16) { // more than the sockets' buffers take
+		m := call(xid, procRead.Number, word(8<<20)...)
+		if _, err := nc.Write(append(rpcmsg.AppendMark(nil, len(m), true), m...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := dial(t, f.url)
+	for range 3 {
+		var b blob
+		if err := c.Call(context.Background(), procRead, number(1<<10), &b, rpc.MaxReply(2<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := f.srv.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: %v", err)
 	}
 }
 

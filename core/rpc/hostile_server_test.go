@@ -399,6 +399,7 @@ func TestLostProbes(t *testing.T) {
 func TestProbesWeAbandon(t *testing.T) {
 	var mu sync.Mutex
 	var versions []uint32
+	arrived := make(chan struct{}, 8)
 	url := rawServe(t, func(r *raw, _ int, h *wire.Header, _ []byte) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -406,14 +407,18 @@ func TestProbesWeAbandon(t *testing.T) {
 		if len(versions) > 3 {
 			r.answerTo(h, 8)
 		}
+		arrived <- struct{}{}
 	})
 	for range 3 {
 		c := dial(t, url)
-		short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		if err := c.Call(short, procEcho, blob("x"), nil); !errors.Is(err, context.DeadlineExceeded) {
+		patient, cancel := context.WithCancel(ctx(t))
+		go func() {
+			<-arrived
+			cancel()
+		}()
+		if err := c.Call(patient, procEcho, blob("x"), nil); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		cancel()
 		c.Close()
 	}
 	if err := ask(t, dial(t, url)); err != nil {

@@ -196,8 +196,9 @@ func cancelAtRandom(t *testing.T, url string) {
 	if up := events.count(obs.ConnUp); up != 1 || n.Granted == 0 {
 		t.Errorf("%d connections, want the one; %d credits granted", up, n.Granted)
 	}
-	// What is left is the connection's own: send buffers, receives of its own.
-	if used := c.Endpoint().MemoryInUse(); used > 1<<20 {
+	// What is left is the connection's own: receives of its own, and send buffers, of which there may be as
+	// many as Sends were ever under way. The calls' memory was ten times that.
+	if used := c.Endpoint().MemoryInUse(); used > 4<<20 {
 		t.Errorf("%d bytes of the client's memory are in use at the end", used)
 	}
 }

@@ -22,7 +22,8 @@ type Server struct {
 	opts     options
 	programs atomic.Pointer[map[uint32]*program] // replaced whole by Register
 	workers  workers
-	draining atomic.Bool // Shutdown or Close: no call is begun any more
+	draining atomic.Bool  // Shutdown or Close: no call is begun any more
+	unsent   atomic.Int64 // bytes of replies that wait for tcp peers to read
 
 	mu        sync.Mutex // guards what follows
 	listeners map[*Listener]struct{}

@@ -223,18 +223,22 @@ type tcpConn struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	slots  chan struct{}
+	writer sync.WaitGroup // one goroutine, while there are replies to write
+	wbuf   []byte         // the writer's
 
-	wmu  sync.Mutex
-	wbuf []byte
-
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
+	replies  []*tcpOrigin
+	writing  bool
 	counters obs.Counters
 }
 
 const (
 	tcpCalls = 64
-	// tcpWriteWait is how long the writing of one reply may take: it holds a worker meanwhile.
+	// tcpWriteWait is how long the writing of one reply may take.
 	tcpWriteWait = time.Minute
+	// tcpUnsent is the most bytes of replies that may wait for peers to read. Beyond it a
+	// connection that has one waiting already ends.
+	tcpUnsent = 256 << 20
 	// acceptPause is how long a listener that has run out of files waits before it looks again.
 	acceptPause = 100 * time.Millisecond
 )
@@ -273,6 +277,7 @@ func (l *Listener) serveTCP(ctx context.Context, s *Server) error {
 			for range cap(c.slots) { // handlers still write their replies, into the void
 				c.slots <- struct{}{}
 			}
+			c.writer.Wait()
 			s.ended(c)
 		})
 	}
@@ -332,23 +337,53 @@ func (o *tcpOrigin) buffer(n int) (*Buffer, error) {
 	return engine.NewMemory(make([]byte, n), nil), nil
 }
 
+// finish hands the reply to the connection's writer: no worker waits for a peer that does not
+// read.
 func (o *tcpOrigin) finish(r *Request, send, _ bool) {
 	c := o.c
-	if send {
-		c.wmu.Lock()
+	if !send {
+		r.Results.DropBulk()
+		<-c.slots
+		return
+	}
+	n := int64(r.Results.Len())
+	unsent := c.s.unsent.Add(n)
+	c.mu.Lock()
+	c.replies = append(c.replies, o)
+	c.counters.RepliesSent++
+	c.counters.Inline++
+	c.counters.InlineBytes += uint64(n)
+	busy := c.writing
+	c.writing = true
+	c.mu.Unlock()
+	switch {
+	case !busy:
+		c.writer.Go(c.write)
+	case unsent > tcpUnsent:
+		c.conn.Close() // the writer drops what is left
+	}
+}
+
+// write writes replies until none is left.
+func (c *tcpConn) write() {
+	for {
+		c.mu.Lock()
+		if len(c.replies) == 0 {
+			c.replies, c.writing = nil, false
+			c.mu.Unlock()
+			return
+		}
+		r := &c.replies[0].Request
+		c.replies[0], c.replies = nil, c.replies[1:]
+		c.mu.Unlock()
+		n := int64(r.Results.Len())
 		c.wbuf = appendRecord(c.wbuf[:0], r.Results)
 		c.conn.SetWriteDeadline(time.Now().Add(tcpWriteWait))
-		_, err := c.conn.Write(c.wbuf)
-		c.wmu.Unlock()
-		if err != nil {
+		if _, err := c.conn.Write(c.wbuf); err != nil {
 			c.conn.Close() // the reader ends the connection
 		}
-		c.mu.Lock()
-		c.counters.RepliesSent++
-		c.counters.Inline++
-		c.counters.InlineBytes += uint64(r.Results.Len())
-		c.mu.Unlock()
+		r.Results.DropBulk()
+		c.s.unsent.Add(-n)
+		<-c.slots
 	}
-	r.Results.DropBulk()
-	<-c.slots
 }
