@@ -138,11 +138,15 @@ func cancelAtRandom(t *testing.T, url string) {
 	}
 	var cancelled atomic.Int64
 	var wg sync.WaitGroup
+	rounds := 60
+	if raceEnabled {
+		rounds = 15 // ten times slower
+	}
 	for g := range 64 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(g)))
 			guarded := make([]byte, 40_000+128)
-			for range 60 {
+			for range rounds {
 				n := rng.IntN(40_000)
 				want := pattern(n)
 				for i := range guarded {
