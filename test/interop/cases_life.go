@@ -65,18 +65,19 @@ var _ = add(&testCase{name: "commit-verifier", faulty: true, alarm: noise,
 	what: "unstable writes, a server that starts anew with another verifier, COMMIT: the client sends again what it had not on disk",
 	run: func(t *T) {
 		g, s := t.guest("cli"), t.serve()
-		t.script(g, 60*time.Second, "rm -f /host/unstable /host/go; %s", s.line)
-		j, err := g.start(`/host/work unstable /mnt/f 3145728 && grep -A40 ' /mnt ' /proc/self/mountstats | grep -E '^ *(WRITE|COMMIT):'; umount /mnt`)
+		t.script(g, 60*time.Second, "%s", s.line)
+		const size = 24 << 20
+		j, err := g.start(fmt.Sprintf(`/host/work unstable /mnt/f %d && grep -A40 ' /mnt ' /proc/self/mountstats | grep -E '^ *(WRITE|COMMIT):'; umount /mnt`, size))
 		t.check(err)
-		err = until(60*time.Second, func() bool { _, err := os.Stat(filepath.Join(g.share, "unstable")); return err == nil })
-		if err != nil {
-			t.fatal("no unstable writes: %s", j.output())
-		}
+		file := filepath.Join(s.export, "f")
+		t.check(until(60*time.Second, func() bool { st, err := os.Stat(file); return err == nil && st.Size() >= size/4 }))
 		s.kill9()
-		// What a crash would lose: data that the server had not promised.
-		t.check(os.Truncate(filepath.Join(s.export, "f"), 0))
+		if st, err := os.Stat(file); err != nil || st.Size() == size {
+			t.fatal("all writes were through before the server was killed")
+		}
+		// What a crash would lose: all that the server had not promised yet.
+		t.check(os.Truncate(file, 0))
 		s.start()
-		t.check(os.WriteFile(filepath.Join(g.share, "go"), nil, 0o644))
 		out, err := j.wait(120 * time.Second)
 		if err != nil {
 			t.fatal("%v\n%s", err, out)

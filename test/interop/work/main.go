@@ -22,7 +22,7 @@ var works = map[string]func(args []string){
 	"parallel": parallel, // DIR N: N processes at once, each with files of its own
 	"one":      one,      // DIR ID: what each of them does
 	"stream":   stream,   // FILE BYTES: one long write, then one long read
-	"unstable": unstable, // FILE BYTES: written back without COMMIT; then, when told to, with it
+	"unstable": unstable, // FILE BYTES: one long run of unstable writes, then COMMIT
 	"basic":    basic,    // DIR: as in connectathon's basic tests
 	"special":  special,  // DIR: as in connectathon's special tests
 	"dir":      bigDir,   // DIR N: a directory of N entries that changes while it is read
