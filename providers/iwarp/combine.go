@@ -252,7 +252,7 @@ func (c *conn) write() {
 			c.pump()
 		case c.state == ended:
 			return
-		case c.state == closing && !c.pumping && !c.broken && c.sq.head != nil && !c.stalled():
+		case c.state == closing && !c.finSent && !c.pumping && !c.broken && c.sq.head != nil && !c.stalled():
 			c.pumping = true
 			c.pump()
 		default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
@@ -143,9 +144,7 @@ func TestSystemCalls(t *testing.T) {
 				n.Buffer, n.Segment = 4*mib, 32741 // what loopback says at first
 				p, _ := dialled(t, n, o.listen(t, o.options(1)), request(true))
 				p.frame(send(1, 0, true), nil)
-				for len(o.all) == 0 {
-					o.conn.(verbs.Driver).Drive(func() bool { return len(o.all) > 0 })
-				}
+				synctest.Wait()
 				var before, after verbs.Stats
 				o.conn.Stats(&before)
 				ws := c.works(o)
