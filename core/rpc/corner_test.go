@@ -176,7 +176,8 @@ func TestTCPClientThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	for xid := range uint32(8) { // more than the sockets' buffers take
+	nc.(*net.TCPConn).SetReadBuffer(4096)
+	for xid := range uint32(12) { // more than the sockets' buffers take
 		m := call(xid, procRead.Number, word(4<<20)...)
 		if _, err := nc.Write(append(rpcmsg.AppendMark(nil, len(m), true), m...)); err != nil {
 			t.Fatal(err)

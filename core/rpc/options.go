@@ -34,6 +34,7 @@ type options struct {
 	servers []ServerInterceptor
 	log     *slog.Logger
 	tcpMax  int
+	lowPort bool
 	err     error // of an option's argument
 }
 
@@ -132,6 +133,11 @@ func WithLog(l *slog.Logger) Option { return func(o *options) { o.log = l } }
 
 // WithTCPRecord bounds one RPC message on tcp:// (clients, listeners). Default 8 MiB.
 func WithTCPRecord(n int) Option { return func(o *options) { o.tcpMax = n } }
+
+// WithReservedPort calls from a port below 1024 on tcp:// (clients), where the process may: servers that
+// trust AUTH_SYS ask for one (Linux's exports do, unless they are "insecure"). Without the privilege any
+// port is used.
+func WithReservedPort() Option { return func(o *options) { o.lowPort = true } }
 
 // CallOption changes one call. It is a value, so that options allocate nothing.
 type CallOption struct {

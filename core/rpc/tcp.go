@@ -50,7 +50,11 @@ func dialTCP(ctx context.Context, t Target, o *options) (link, error) {
 		}
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0))
 	}
-	conn, err := d.DialContext(ctx, "tcp", t.Address)
+	dial := d.DialContext
+	if o.lowPort {
+		dial = reservedPort(d)
+	}
+	conn, err := dial(ctx, "tcp", t.Address)
 	if err != nil {
 		return nil, err
 	}

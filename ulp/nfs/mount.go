@@ -18,10 +18,11 @@ import (
 // ends that connection.
 type DialMount func(ctx context.Context) (c Caller, close func() error, err error)
 
-// DialMountTCP dials "host:port".
+// DialMountTCP dials "host:port", from a reserved port where the process may: exports of Linux
+// want one unless they are "insecure".
 func DialMountTCP(address string, opts ...rpc.ClientOption) DialMount {
 	return func(ctx context.Context) (Caller, func() error, error) {
-		c, err := rpc.NewClient("tcp://"+address, opts...)
+		c, err := rpc.NewClient("tcp://"+address, append([]rpc.ClientOption{rpc.WithReservedPort()}, opts...)...)
 		if err != nil {
 			return nil, nil, err
 		}
