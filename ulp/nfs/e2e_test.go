@@ -17,6 +17,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
@@ -429,5 +431,15 @@ func TestGetFails(t *testing.T) {
 	}
 	if st, err := os.Stat(filepath.Join(local, "f")); err != nil || st.Size() != 32<<20 {
 		t.Errorf("get into a directory: %v", err)
+	}
+	pipe := filepath.Join(local, "pipe") // as a device would be
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.fs.GetFile(t.Context(), "/f", pipe, nfs.Transfer{}); err == nil {
+		t.Error("get over a pipe")
+	}
+	if st, err := os.Lstat(pipe); err != nil || st.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("the pipe has become %v, %v", st, err)
 	}
 }

@@ -63,8 +63,8 @@ func regular(n Node) error {
 }
 
 // GetFile reads a whole file into a local one, which appears under its name when it is
-// complete and on disk; local may be a directory. It has the remote file's permissions, less
-// the umask.
+// complete and on disk; local may be a directory, and what has the name already a regular
+// file. It has the remote file's permissions, less the umask.
 func (f *FS) GetFile(ctx context.Context, p, local string, t Transfer) (nfs3.Attr, error) {
 	n, err := f.walk(ctx, p, true)
 	if err == nil {
@@ -75,6 +75,9 @@ func (f *FS) GetFile(ctx context.Context, p, local string, t Transfer) (nfs3.Att
 	}
 	if st, err := os.Stat(local); err == nil && st.IsDir() {
 		local = filepath.Join(local, filepath.Base(p))
+	}
+	if st, err := os.Stat(local); err == nil && !st.Mode().IsRegular() {
+		return n.Attr, fmt.Errorf("%s is there and is no regular file; it would be replaced", local)
 	}
 	var random [8]byte
 	rand.Read(random[:])
