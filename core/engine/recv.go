@@ -245,11 +245,14 @@ func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) error {
 	if xid, isReply, ok := rpcmsg.PeekType(call.Stream); !ok || !isReply || xid != h.XID { // D-27
 		return errNotTheReply
 	}
-	c.countSent(h, len(payload), &c.counters.RepliesRecv)
+	c.countMessage(h, len(payload), &c.counters.RepliesRecv)
 	for _, w := range h.Writes {
 		c.counters.WriteBytes += w.Len()
 	}
 	c.counters.WriteBytes += h.Reply.Len()
+	for _, s := range call.head.Reads { // answered: so it was pulled
+		c.counters.ReadBytes += uint64(s.Length)
+	}
 	return nil
 }
 

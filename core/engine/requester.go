@@ -488,7 +488,7 @@ func (c *Conn) sendCall(call *Call) error {
 	c.startTicker()
 	c.works = append(c.works[:0], sb.work(size))
 	c.post(c.works)
-	c.countSent(h, p.Len, &c.counters.CallsSent)
+	c.countMessage(h, p.Len, &c.counters.CallsSent)
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.CallSent, XID: call.XID, Bytes: size, Segs: len(call.windows), Arg: int64(formOf(h))})
 	c.flush()
@@ -523,8 +523,8 @@ func formOf(h *wire.Header) obs.Form {
 	return obs.FormInline
 }
 
-// countSent counts an RPC message by its form. Called with mu held.
-func (c *Conn) countSent(h *wire.Header, inline int, what *uint64) {
+// countMessage counts an RPC message by its form. Called with mu held.
+func (c *Conn) countMessage(h *wire.Header, inline int, what *uint64) {
 	*what++
 	switch formOf(h) {
 	case obs.FormInline:

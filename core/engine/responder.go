@@ -82,7 +82,7 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	c.mu.Lock()
 	r.index = c.requests.add(r)
 	c.serving++
-	c.counters.CallsRecv++
+	c.countMessage(&r.Header, len(payload), &c.counters.CallsRecv)
 	r.owed = true
 	within := c.owe()
 	c.mu.Unlock()
@@ -455,7 +455,7 @@ func (c *Conn) sendReply(r *Request) error {
 	}
 	sb.req, sb.answer, r.owed = r, r.owed, false
 	c.post(r.works)
-	c.countSent(h, inline, &c.counters.RepliesSent)
+	c.countMessage(h, inline, &c.counters.RepliesSent)
 	c.counters.WriteBytes += written
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.ReplySent, XID: xid, Bytes: size, Arg: int64(form)})
