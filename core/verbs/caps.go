@@ -27,7 +27,7 @@ type Caps struct {
 	RemoteInvalidate bool          // the peer's SendInvalidate may name our windows' keys
 	SendInvalidate   bool          // we can post SendInvalidate
 	PadsPrivate      bool          // received private data may be longer than what was sent, zero-padded
-	InitiatorFirst   bool          // the accepting side must not send before the dialling side has (MPA, RFC 5044 §7.1.3)
+	InitiatorFirst   bool          // the accepting side must not send before the dialling side has (MPA, RFC 5044 §7.1.3): what it posts waits, and so do its completions
 	Settle           time.Duration // hold the first Post of a dialled connection back by this, unless the peer is known not to need it
 }
 

@@ -76,7 +76,8 @@ type ListenOptions struct {
 	Backlog int // requests in set-up or waiting for Accept, at most; 0: 128
 }
 
-// Request is a peer that wants to connect; nothing has been answered yet. Exactly
+// Request is a peer that wants to connect; nothing has been answered yet, and it may still
+// go away before it is. Exactly
 // one of Accept and Reject is called. A request that is given neither within the
 // provider's set-up time-out is rejected.
 type Request interface {
@@ -102,7 +103,7 @@ type Options struct {
 	// Recv is the pool that receives are drawn from; nil: PostRecv on the Conn.
 	Recv RecvPool
 	// Reads is how many RDMA Reads we want in flight, Reading how many the peer may
-	// have in flight towards us; what was agreed is Conn.Caps().MaxReads. 0: 16.
+	// have in flight towards us; what was agreed is Conn.Caps().MaxReads. 0: 16; below: none.
 	Reads, Reading int
 	// Tap, if not nil, gets every frame.
 	Tap Tap
