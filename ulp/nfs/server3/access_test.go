@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -380,5 +382,49 @@ func TestMountList(t *testing.T) {
 	}
 	if n := len(dump()); n != len(l)-1 {
 		t.Errorf("%d entries after UMNTALL, %d before", n, len(l))
+	}
+}
+
+// TestSwappedWhileMade: what somebody with access to the directory puts in the place of a new
+// object keeps its owner and mode.
+func TestSwappedWhileMade(t *testing.T) {
+	needRoot(t)
+	for name, m := range map[string]making{
+		"file": {typ: unix.S_IFREG, mode: 0o777, create: createFile},
+		"directory": {typ: unix.S_IFDIR, mode: 0o777, create: func(dir int, name string) (int, error) {
+			return -1, unix.Mkdirat(dir, name, dirMode)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Options{})
+			if err := os.Chmod(r.dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			secret := filepath.Join(r.dir, "secret")
+			if err := os.WriteFile(secret, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			create := m.create
+			m.create = func(dir int, name string) (int, error) {
+				wr, err := create(dir, name)
+				if err == nil {
+					err = unix.Renameat(dir, name, dir, "elsewhere")
+				}
+				if err == nil {
+					err = unix.Renameat(dir, "secret", dir, name)
+				}
+				return wr, err
+			}
+			c := &call{Server: r.s, cred: cred{uid: 1000, gid: 1000}}
+			c.make(&nfs3.DirOp{Dir: r.root, Name: "new"}, &m)
+			c.done()
+			var st unix.Stat_t
+			if err := unix.Lstat(filepath.Join(r.dir, "new"), &st); err != nil {
+				t.Fatal(err)
+			}
+			if st.Uid != 0 || st.Mode&0o777 != 0o600 {
+				t.Errorf("root's file has become uid %d's, mode %o", st.Uid, st.Mode&0o777)
+			}
+		})
 	}
 }

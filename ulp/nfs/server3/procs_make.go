@@ -16,6 +16,7 @@ const (
 // making is the creation of one object in a directory.
 type making struct {
 	attr nfs3.Sattr
+	typ  uint32 // S_IFMT bits of what create makes
 	mode uint32 // when attr has none
 	// create makes the object, with no rights for anybody but the server, and opens it: a
 	// descriptor for writing, or -1.
@@ -95,7 +96,14 @@ func (c *call) fresh(d *node, dst *stat, name string, m *making) (*node, nfs3.St
 	if err != nil {
 		return nil, statusOf(err)
 	}
-	fd, err := c.exp.openChild(d.path, name)
+	// Whoever may rename in the directory can have put something of another's under the name
+	// since: that must not get the caller's owner and mode.
+	var fd int
+	if wr >= 0 {
+		fd, err = unix.Open(procFD(wr), unix.O_PATH|unix.O_CLOEXEC, 0)
+	} else {
+		fd, err = c.exp.openChild(d.path, name)
+	}
 	if err != nil {
 		if wr >= 0 {
 			unix.Close(wr)
@@ -103,6 +111,9 @@ func (c *call) fresh(d *node, dst *stat, name string, m *making) (*node, nfs3.St
 		return nil, statusOf(err) // somebody took it away again
 	}
 	n, st, status := c.adopt(fd, wr, d, name)
+	if status == nfs3.OK && n.typ != m.typ {
+		return nil, nfs3.ErrExist
+	}
 	if status == nfs3.OK {
 		status = statusOf(c.initialize(n, &st, dst, m))
 	}
@@ -161,7 +172,7 @@ func (c *call) create() error {
 	if err := c.decode(&a); err != nil {
 		return err
 	}
-	m := making{attr: a.Attr, mode: fileMode, create: createFile}
+	m := making{attr: a.Attr, typ: unix.S_IFREG, mode: fileMode, create: createFile}
 	switch a.Mode {
 	case nfs3.Unchecked:
 		m.exists = func(n *node, st *stat) nfs3.Status { return c.recreate(n, st, &a.Attr) }
@@ -221,7 +232,7 @@ func (c *call) mkdir() error {
 	if err := c.decode(&a); err != nil {
 		return err
 	}
-	r := c.make(&a.Where, &making{attr: a.Attr, mode: dirMode, create: func(dir int, name string) (int, error) {
+	r := c.make(&a.Where, &making{attr: a.Attr, typ: unix.S_IFDIR, mode: dirMode, create: func(dir int, name string) (int, error) {
 		return -1, unix.Mkdirat(dir, name, dirMode)
 	}})
 	r.MarshalXDR(c.res)
@@ -233,7 +244,7 @@ func (c *call) symlink() error {
 	if err := c.decode(&a); err != nil {
 		return err
 	}
-	r := c.make(&a.Where, &making{attr: a.Attr, create: func(dir int, name string) (int, error) {
+	r := c.make(&a.Where, &making{attr: a.Attr, typ: unix.S_IFLNK, create: func(dir int, name string) (int, error) {
 		return -1, unix.Symlinkat(string(a.Target), dir, name)
 	}})
 	r.MarshalXDR(c.res)
@@ -258,7 +269,7 @@ func (c *call) mknod() error {
 	case nfs3.TypeFifo:
 		typ = unix.S_IFIFO
 	}
-	m := making{attr: a.Attr, mode: fileMode, create: func(dir int, name string) (int, error) {
+	m := making{attr: a.Attr, typ: typ, mode: fileMode, create: func(dir int, name string) (int, error) {
 		switch {
 		case typ == 0:
 			return -1, errBadType // REG, DIR and LNK have procedures of their own
