@@ -33,6 +33,8 @@ type Conn struct {
 	in      inbound     // used by Complete only
 	leading atomic.Bool // a caller is in Drive
 
+	held int // bytes of chunk memory for the peer's calls; guarded by the endpoint's pool
+
 	mu       sync.Mutex // guards what follows, and covers every Post
 	down     bool       // Disconnected has come
 	err      error      // why, when down

@@ -17,6 +17,7 @@ type Memory struct {
 	reg   verbs.Region // pooled memory's
 	class int
 	out   bool   // pooled memory: handed out; guarded by the pool's mutex
+	held  *int   // pooled memory: a peer's share that it counts in, or nil; guarded by the pool's mutex
 	free  func() // Free, bound once
 	unmap func() // of NewMemory
 
@@ -103,18 +104,34 @@ type memoryPool struct {
 }
 
 // GetMemory takes n bytes, for Free. They hold whatever they held before.
-func (e *Endpoint) GetMemory(n int) (*Memory, error) {
+func (e *Endpoint) GetMemory(n int) (*Memory, error) { return e.getMemory(n, nil) }
+
+// getMemory is GetMemory. held, if not nil, counts what is taken on behalf of one peer: that may
+// be as much as it leaves free. So one peer alone gets half of the limit, k of them k parts of
+// k+1, and there is always some for another, and for the replies.
+func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 	class := max(bits.Len(uint(max(n, 1)-1)), minClass)
 	size := n
 	p := &e.pool
 	p.mu.Lock()
 	if class <= maxClass {
 		size = 1 << class
+	}
+	if free := p.limit - (p.total - p.idle); held != nil && *held+size > free-size {
+		share := *held
+		p.mu.Unlock()
+		return nil, fmt.Errorf("%w: %d bytes wanted for a peer that has %d, %d are free", ErrNoMemory, size, share, free)
+	}
+	if class <= maxClass {
 		if l := len(p.free[class]); l > 0 {
 			m := p.free[class][l-1]
 			p.free[class] = p.free[class][:l-1]
 			p.idle -= size
 			m.out = true
+			if held != nil {
+				m.held = held
+				*held += size
+			}
 			p.mu.Unlock()
 			m.b = m.reg.Bytes()[:n]
 			return m, nil
@@ -129,16 +146,24 @@ func (e *Endpoint) GetMemory(n int) (*Memory, error) {
 		return nil, fmt.Errorf("%w: %d bytes wanted, %d of %d in use", ErrNoMemory, size, total, p.limit)
 	}
 	p.total += size
+	m := &Memory{ep: e, class: class, out: true}
+	if held != nil {
+		m.held = held
+		*held += size
+	}
 	p.mu.Unlock()
 
 	reg, err := e.dom.Alloc(size)
 	if err != nil {
 		p.mu.Lock()
 		p.total -= size
+		if held != nil {
+			*held -= size
+		}
 		p.mu.Unlock()
 		return nil, fmt.Errorf("allocate %d bytes: %w", size, err)
 	}
-	m := &Memory{b: reg.Bytes()[:n], ep: e, reg: reg, class: class, out: true}
+	m.b, m.reg = reg.Bytes()[:n], reg
 	m.free = m.Free
 	return m, nil
 }
@@ -155,6 +180,10 @@ func (e *Endpoint) putMemory(m *Memory) {
 		panic("engine: memory freed twice")
 	}
 	m.out = false
+	if m.held != nil {
+		*m.held -= size
+		m.held = nil
+	}
 	if m.class <= maxClass && p.idle+size <= keepFree && !p.closed {
 		p.free[m.class] = append(p.free[m.class], m)
 		p.idle += size

@@ -257,6 +257,41 @@ func TestMemoryPool(t *testing.T) {
 }
 
 // TestUsersMemory is registered once with each endpoint, until Free or the endpoint's end.
+// TestShares: what peers take leaves some for others.
+func TestShares(t *testing.T) {
+	e := endpoint(t, EndpointConfig{Memory: 1 << 20})
+	var held [3]int
+	var all []*Memory
+	for i := range held {
+		for {
+			m, err := e.getMemory(4096, &held[i])
+			if errors.Is(err, ErrNoMemory) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, m)
+		}
+	}
+	if held != [...]int{1 << 19, 1 << 18, 1 << 17} {
+		t.Errorf("shares of %d bytes", held)
+	}
+	for range 1 << 17 / 4096 { // not for a peer
+		m, err := e.GetMemory(4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, m)
+	}
+	for _, m := range all {
+		m.Free()
+	}
+	if held != [3]int{} || e.MemoryInUse() != 0 {
+		t.Errorf("after all: %d bytes", held)
+	}
+}
+
 func TestUsersMemory(t *testing.T) {
 	a, b := endpoint(t, EndpointConfig{}), endpoint(t, EndpointConfig{})
 	freed := 0

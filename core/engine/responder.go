@@ -182,7 +182,7 @@ func (c *Conn) refusal(h *wire.Header, why wire.Reason) (wire.ErrorBody, error) 
 func (c *Conn) pull(r *Request) {
 	r.chunks = chunk.ReadChunks(r.chunks[:0], r.Header.Reads)
 	for _, ch := range r.chunks {
-		mem, err := c.ep.GetMemory(ch.Len)
+		mem, err := c.Memory(ch.Len)
 		if err != nil {
 			c.sendError(r, r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
 			r.finish()
@@ -295,8 +295,8 @@ func (r *Request) deliver() {
 	r.finish()
 }
 
-// Memory takes n bytes of the endpoint's registered memory.
-func (c *Conn) Memory(n int) (*Memory, error) { return c.ep.GetMemory(n) }
+// Memory takes n bytes of the endpoint's registered memory, for a call of the peer's.
+func (c *Conn) Memory(n int) (*Memory, error) { return c.ep.getMemory(n, &c.held) }
 
 // Conn is the connection that the call came on.
 func (r *Request) Conn() *Conn { return r.conn }
@@ -389,7 +389,7 @@ func (c *Conn) planReply(r *Request, move bool) error {
 // source is the registered memory of bulk item i, or of the whole stream (-1).
 func (c *Conn) source(r *Request, bulk []xdr.Bulk, i int) (verbs.Region, int, error) {
 	if i < 0 {
-		mem, err := c.ep.GetMemory(r.plan.Len)
+		mem, err := c.Memory(r.plan.Len)
 		if err != nil {
 			return nil, 0, err
 		}
