@@ -22,10 +22,15 @@ const (
 )
 
 // Main runs the command line of this process and returns its exit status. The first
-// SIGINT or SIGTERM ends the work in an orderly way, a later one at once. timeout(1) and some
-// shells send each twice, to the process and to its group: those count as one.
+// SIGINT, SIGTERM or SIGHUP (unless nohup(1) has it ignored) ends the work in an orderly way, a later
+// one at once. timeout(1) and some shells send each twice, to the process and to its group: those
+// count as one.
 func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 	context.AfterFunc(ctx, func() {
 		time.Sleep(500 * time.Millisecond)
