@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,19 @@ import (
 
 var _ = add(&testCase{name: "mount-line", smoke: true,
 	what: "Linux mounts us by the line that serve prints, writes, reads, unmounts; version 1 throughout",
+	after: func(t *T, d *decoded) {
+		if len(d.versions) != 1 || d.versions[1] == 0 {
+			t.fatal("versions %v", d.versions)
+		}
+		// The same packets in the other format, as Wireshark's own tool writes it.
+		file := filepath.Join(t.dir, "bridge.pcap")
+		t.check(run("editcap", "-F", "pcapng", file, file+"ng"))
+		ng, err := t.decode(file + "ng")
+		t.check(err)
+		if len(ng.sends) != len(d.sends) || !maps.Equal(ng.headers, d.headers) {
+			t.fatal("decode shows another %d Sends in a pcapng file, %d in pcap", len(ng.sends), len(d.sends))
+		}
+	},
 	run: func(t *T) {
 		g, s := t.guest("cli"), t.serve()
 		if s.line != ourMount {

@@ -45,9 +45,10 @@ func (f *sharkFrame) first(name string) string {
 	return ""
 }
 
-// tshark reads the frames that hold RPC-over-RDMA, or that tshark finds fault with.
+// tshark reads the frames that hold RPC-over-RDMA, or that tshark finds fault with. Ports are chosen by
+// the system, and tshark takes some for another protocol's: so it is told to look at contents first.
 func tshark(file string) (frames []sharkFrame, err error) {
-	args := []string{"-n", "-r", file, "-o", "tcp.try_heuristic_first:FALSE", "-o", "tcp.desegment_tcp_streams:TRUE",
+	args := []string{"-n", "-r", file, "-o", "tcp.try_heuristic_first:TRUE", "-d", "tcp.port==20048,rpc",
 		"-Y", "rpcordma || _ws.malformed || _ws.expert.severity >= 0x600000", "-T", "fields", "-E", "occurrence=a", "-E", "separator=\t", "-E", "aggregator=|"}
 	for _, n := range fieldNames {
 		args = append(args, "-e", n)

@@ -6,6 +6,8 @@
 #	setup.sh          makes what is missing; at once when all is there
 #	setup.sh check    prints why the lab cannot run here and fails, or says nothing
 #
+# It ends with 1 when something is broken, 2 when the lab cannot run here, 3 when packages cannot be had.
+#
 # README.md beside this file says what it is for.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -24,6 +26,8 @@ modules=(virtio_pci virtio_net virtio_blk 9p 9pnet_virtio ext4 crc32c_generic li
 log=$cache/setup.log
 say() { echo "lab: $*" >&2; }
 die() { say "$* (see $log)"; exit 1; }
+# offline ends with a status of its own: nothing is broken, the packages just cannot be had.
+offline() { say "$* (see $log)"; exit 3; }
 
 # check prints the first thing that is in the way.
 check() {
@@ -49,7 +53,7 @@ unpack() {
 	shift
 	load=$(mktemp -d "$cache/load.XXXX")
 	mkdir -p "$dir"
-	(cd "$load" && apt-get -q download "$@") >>"$log" 2>&1 || { rm -rf "$load"; die "cannot download $*"; }
+	(cd "$load" && apt-get -q download "$@") >>"$log" 2>&1 || { rm -rf "$load"; offline "cannot download $*"; }
 	for f in "$load"/*.deb; do dpkg -x "$f" "$dir"; done
 	rm -rf "$load"
 }
@@ -64,7 +68,7 @@ host_tools() {
 	[ ${#missing[@]} = 0 ] && return
 	say "installing ${missing[*]}"
 	echo wireshark-common wireshark-common/install-setuid boolean false | debconf-set-selections 2>/dev/null || true
-	DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 || die "apt-get install failed"
+	DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 || offline "apt-get install failed"
 }
 
 kernel() {
