@@ -18,7 +18,7 @@ tools=(qemu-system-x86 busybox-static iproute2 tcpdump tshark kmod cpio gcc-12 m
 # What runs in the guests, and libraries that a bare Debian does not have.
 guest=(nfs-common nfs-kernel-server rpcbind mount iproute2 netbase libtirpc3 libtirpc-common libnfsidmap1 libevent-core-2.1-7
 	libsqlite3-0 libkeyutils1 libwrap0 libdevmapper1.02.1 libgssapi-krb5-2 libkrb5-3 libk5crypto3 libkrb5support0 libcom-err2
-	libbpf1 libbsd0 libmd0 libelf1 libmnl0 libxtables12 libcap2 libmount1 libblkid1 libsmartcols1 libselinux1 libpcre2-8-0 libdb5.3)
+	libbpf1 libbsd0 libmd0 libelf1 libmnl0 libxtables12 libcap2 libmount1 libblkid1 libsmartcols1 libselinux1 libpcre2-8-0 libdb5.3 libnsl2)
 programs=(mount umount mount.nfs umount.nfs rpc.mountd rpc.nfsd exportfs rpcbind rpcinfo showmount nfsstat ip rdma ss)
 modules=(virtio_pci virtio_net virtio_blk 9p 9pnet_virtio ext4 crc32c_generic libcrc32c crc32c_intel ib_uverbs rdma_ucm rpcrdma
 	nfsd nfs nfsv3 nfsv4 lockd)
@@ -39,7 +39,7 @@ check() {
 	if [ ! -c /dev/net/tun ] && ! { mkdir -p /dev/net && mknod /dev/net/tun c 10 200; } 2>/dev/null; then
 		echo "no /dev/net/tun"; return 1; fi
 	if ! unshare -n true 2>/dev/null; then echo "no network namespaces: no privilege for it"; return 1; fi
-	if ! unshare -nm sh -c 'ip link add probe0 type bridge' 2>/dev/null && command -v ip >/dev/null; then
+	if ! unshare -n sh -c 'ip link add probe0 type bridge' 2>/dev/null && command -v ip >/dev/null; then
 		echo "no bridges in this kernel"; return 1; fi
 	if ! mkdir -p "$cache" 2>/dev/null; then echo "cannot make $cache"; return 1; fi
 	if [ ! -e "$cache/done" ] && ! command -v qemu-system-x86_64 >/dev/null && ! apt-cache policy qemu-system-x86 2>/dev/null | grep -q 'Candidate: [0-9]' &&
@@ -121,11 +121,11 @@ siw() {
 }
 
 guest_programs() {
-	[ -e "$cache/programs/done" ] && return
+	[ "$(cat "$cache/programs/done" 2>/dev/null)" = "${guest[*]}" ] && return
 	say "unpacking the guests' programs"
 	rm -rf "$cache/programs"
 	unpack "$cache/programs" "${guest[@]}"
-	: >"$cache/programs/done"
+	echo "${guest[*]}" >"$cache/programs/done"
 }
 
 # libraries ROOT: copies what the programs under ROOT are linked with.
@@ -134,9 +134,10 @@ libraries() {
 	LD_LIBRARY_PATH=$p/usr/lib/x86_64-linux-gnu:$p/lib/x86_64-linux-gnu
 	export LD_LIBRARY_PATH
 	find "$root/usr/sbin" -type f -exec ldd {} + 2>>"$log" | awk '
-		/not found/ { print "missing library " $1 >"/dev/stderr"; exit 1 }
+		/not found/ { print "missing library " $1 >"/dev/stderr"; bad = 1 }
 		$3 ~ /^\// { print $3 }
-		$1 ~ /^\/.*ld-linux/ { print $1 }' | sort -u >"$cache/libs"
+		$1 ~ /^\/.*ld-linux/ { print $1 }
+		END { exit bad }' | sort -u >"$cache/libs"
 	unset LD_LIBRARY_PATH
 	while read -r lib; do cp -L "$lib" "$root/usr/lib/x86_64-linux-gnu/"; done <"$cache/libs"
 	ln -sf /usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 "$root/lib64/ld-linux-x86-64.so.2"
