@@ -75,7 +75,8 @@ func (f *nfsFlags) with(cmd *cobra.Command, url string, work func(context.Contex
 	}
 	sys := rpcmsg.Sys{UID: uint32(f.uid), GID: uint32(f.gid), GIDs: f.groups()}
 	sys.Machine, _ = os.Hostname() // it is for the server's log only
-	client, err := rpc.NewClient(url, append(opts, rpc.WithAuthSys(sys), rpc.WithCallTimeout(f.timeout))...)
+	client, err := rpc.NewClient(url, append(opts, rpc.WithAuthSys(sys), rpc.WithCallTimeout(f.timeout),
+		rpc.WithRetransmits(nfsRetransmits))...)
 	if err != nil {
 		return errors.Join(err, finish())
 	}
@@ -166,6 +167,9 @@ type moved struct {
 	Seconds float64        `json:"seconds"`
 	Traffic *trafficReport `json:"traffic"`
 }
+
+// nfsRetransmits lets a server be away for half a minute: files are worth the wait.
+const nfsRetransmits = 30
 
 // trafficReport is how a client's messages travelled.
 type trafficReport struct {

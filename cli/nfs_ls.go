@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func printEntries(w io.Writer, entries []nfs3.Entry, long bool) error {
 	for _, e := range entries {
 		var err error
 		if a := &e.Attr.Attr; long {
-			_, err = fmt.Fprintf(w, "%s %3d %6d %6d %12d %s %s\n", a.FileMode(), a.Nlink, a.UID, a.GID, a.Size,
+			_, err = fmt.Fprintf(w, "%s %3d %6d %6d %12d %s %s\n", modeText(a.FileMode()), a.Nlink, a.UID, a.GID, a.Size,
 				a.Mtime.Time().Format("2006-01-02 15:04"), printable(e.Name))
 		} else {
 			_, err = fmt.Fprintln(w, printable(e.Name))
@@ -95,4 +96,13 @@ func printable(name string) string {
 		return fmt.Sprintf("%q", name)
 	}
 	return name
+}
+
+// modeText is the mode as ls(1) prints it; fs has a capital L for links.
+func modeText(m fs.FileMode) string {
+	s := m.String()
+	if m&fs.ModeSymlink != 0 {
+		s = "l" + s[1:]
+	}
+	return s
 }

@@ -385,7 +385,7 @@ func (c *Client) send(ctx context.Context, call *engine.Call) error {
 
 // backoff grows from 20 ms to 2 s, with a random half.
 func backoff(tries int) time.Duration {
-	d := min(20*time.Millisecond<<tries, 2*time.Second)
+	d := min(20*time.Millisecond<<min(tries, 10), 2*time.Second)
 	return d/2 + rand.N(d/2)
 }
 

@@ -395,6 +395,7 @@ func TestTargets(t *testing.T) {
 		{"loopback://u@h:1", "user names"},
 		{"tcp://h:1?crc=true", "options"},
 		{"loopback://h:port", "port"},
+		{"loopback://h:99999", "65535"},
 	} {
 		_, err := rpc.ParseTarget(tc.in)
 		var te *rpc.TargetError

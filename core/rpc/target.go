@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -54,7 +55,9 @@ func ParseTarget(s string) (Target, error) {
 	if host == "" && port == "" {
 		return bad("no host")
 	}
-	if port == "" {
+	if _, err := strconv.ParseUint(port, 10, 16); port != "" && err != nil {
+		return bad("port %q: want 0 to 65535", port)
+	} else if port == "" {
 		port = DefaultPort
 		if scheme == "tcp" {
 			port = defaultTCPPort
