@@ -10,8 +10,11 @@ type flow struct {
 	lost  bool              // a gap that can no longer be filled
 }
 
-// maxHeld bounds what waits behind a gap: more than any window leaves on the way.
-const maxHeld = 16 << 20
+// What waits behind a gap is bounded by more than any window leaves on the way, in bytes and in segments.
+const (
+	maxHeld  = 16 << 20
+	maxLater = maxHeld / 1000
+)
 
 func (f *flow) begin(seq uint32) { *f = flow{next: seq + 1, later: map[uint32][]byte{}} }
 
@@ -25,24 +28,27 @@ func (f *flow) add(seq uint32, b []byte, deliver func([]byte)) {
 			f.later[seq] = bytes.Clone(b)
 			f.held += len(b) - len(have)
 		}
-		if f.held > maxHeld {
+		if f.held > maxHeld || len(f.later) > maxLater {
 			f.lost, f.later = true, nil
 		}
 		return
 	}
 	f.take(seq, b, deliver)
-	for len(f.later) > 0 {
-		moved := false
-		for seq, b := range f.later {
-			if int32(seq-f.next) <= 0 {
-				delete(f.later, seq)
-				f.held -= len(b)
-				f.take(seq, b, deliver)
-				moved = true
-			}
+	for again := true; again; {
+		for b, ok := f.later[f.next]; ok; b, ok = f.later[f.next] {
+			f.held -= len(b)
+			delete(f.later, f.next)
+			f.take(f.next, b, deliver)
 		}
-		if !moved {
-			return
+		// What overlaps was cut otherwise when it was sent again: rare.
+		again = false
+		for seq, b := range f.later {
+			if int32(seq-f.next) < 0 {
+				f.held -= len(b)
+				delete(f.later, seq)
+				f.take(seq, b, deliver)
+				again = true
+			}
 		}
 	}
 }

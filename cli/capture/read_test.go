@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -141,6 +142,38 @@ func TestRead(t *testing.T) {
 	p := packets(t, sample(false))
 	if at := p[0].Time; time.Since(at) > time.Minute || p[0].Number != 1 {
 		t.Errorf("time %v of packet %d", at, p[0].Number)
+	}
+}
+
+// TestFlow delivers a stream that arrives cut, doubled, overlapping and in any order.
+func TestFlow(t *testing.T) {
+	text := make([]byte, 5000)
+	for i := range text {
+		text[i] = byte(i * 7)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		const isn = 0xfffff000 // the numbers wrap
+		type piece struct{ at, n int }
+		var pieces []piece
+		for at := 0; at < len(text); {
+			n := min(1+r.IntN(300), len(text)-at)
+			pieces = append(pieces, piece{at, n})
+			if lap := r.IntN(3); lap == 0 && at > 50 {
+				pieces = append(pieces, piece{at - 50, 50 + n/2})
+			}
+			at += n
+		}
+		r.Shuffle(len(pieces), func(i, j int) { pieces[i], pieces[j] = pieces[j], pieces[i] })
+		var f flow
+		f.begin(isn)
+		var got []byte
+		for _, p := range pieces {
+			f.add(uint32(isn+1+p.at), text[p.at:p.at+p.n], func(b []byte) { got = append(got, b...) })
+		}
+		if !bytes.Equal(got, text) || len(f.later) != 0 || f.held != 0 {
+			t.Fatalf("%d bytes of %d, equal %v; %d segments and %d bytes are left", len(got), len(text), bytes.Equal(got, text), len(f.later), f.held)
+		}
 	}
 }
 
