@@ -61,6 +61,23 @@ var _ = add(&testCase{name: "link-down", faulty: true, alarm: noise,
 		t.sameFile(filepath.Join(s.export, "big"), sum)
 	}})
 
+var _ = add(&testCase{name: "interface-down", faulty: true, alarm: noise,
+	what: "the guest's interface is taken down for 10 s in mid-write, which ends siw's connections: the client makes a new one",
+	run: func(t *T) {
+		g, s := t.guest("cli"), t.serve()
+		t.script(g, 60*time.Second, "rm -f /host/stream.at; %s", s.line)
+		j, err := g.start("/host/work stream /mnt/big 12582912 && umount /mnt")
+		t.check(err)
+		t.streamAt(g, 3<<20)
+		t.script(g, 60*time.Second, "ip link set eth0 down; sleep 10; ip link set eth0 up; ip addr add %s/64 dev eth0 nodad; true", g.six)
+		out, err := j.wait(240 * time.Second)
+		if err != nil {
+			t.fatal("%v\n%s", err, out)
+		}
+		sum, _, _ := strings.Cut(out, "\n")
+		t.sameFile(filepath.Join(s.export, "big"), sum)
+	}})
+
 var _ = add(&testCase{name: "commit-verifier", faulty: true, alarm: noise,
 	what: "unstable writes, a server that starts anew with another verifier, COMMIT: the client sends again what it had not on disk",
 	run: func(t *T) {
