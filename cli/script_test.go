@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +32,12 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "setfrom": setFrom, "freeport": freePort, "awaitport": awaitPort, "random": random},
+		Condition: func(cond string) (bool, error) {
+			if cond == "hangup" { // not under nohup(1), which the programs inherit
+				return !signal.Ignored(syscall.SIGHUP), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("RPCRDMA_DEBUG", "")
 			return nil
