@@ -84,7 +84,7 @@ no ln -s a /mnt/l; no chmod 600 /mnt/f
 umount /mnt`, s.line)
 	}})
 
-var _ = add(&testCase{name: "allow", what: "--allow: by default the listener's own networks; another network's guest is refused, at MOUNT and by NFS",
+var _ = add(&testCase{name: "allow", what: "--allow: by default the listener's own networks; who is not on the list is refused by MOUNT, over TCP and over RDMA",
 	run: func(t *T) {
 		g := t.guest("cli")
 		s := t.serve()
