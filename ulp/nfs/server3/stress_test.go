@@ -63,9 +63,9 @@ func TestConcurrentUse(t *testing.T) {
 						if err == nil {
 							err = r.run(nfs3.ProcRead, &nfs3.ReadArgs{File: h, Count: 3000}, &res)
 						}
-						// Each WRITE is whole: what is read is one client's, or nothing yet.
-						if len(res.Data) > 0 && (len(res.Data) != 3000 || bytes.Count(res.Data, res.Data[:1]) != 3000) {
-							t.Errorf("READ of %d bytes from several WRITEs", len(res.Data))
+						// A READ may meet two WRITEs half-way (file systems differ), but nothing else.
+						if n := len(res.Data); n > 3000 || len(bytes.Trim(res.Data, "abcdef")) > 0 {
+							t.Errorf("READ of %d bytes that nobody wrote", n)
 						}
 					}
 					if err != nil {
