@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"syscall"
+	"time"
 )
 
 // TCP is the network of the operating system.
@@ -16,9 +17,14 @@ type TCP struct {
 	SendBuf, RecvBuf int // bytes; 0 leaves the kernel's own tuning on
 }
 
+// keepAlive finds out within half a minute that a peer has gone without a word, and within seconds that
+// one is back and has forgotten us: a connection that waits for its answer to an RDMA Read holds memory
+// and, while a server shuts down, everybody. A link that is out for 20 s is survived.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 3 * time.Second, Count: 8}
+
 // Dial implements Network; names are resolved and their addresses tried as net.Dialer does.
 func (t TCP) Dial(ctx context.Context, local, addr string) (Stream, error) {
-	d := net.Dialer{Control: t.control}
+	d := net.Dialer{Control: t.control, KeepAliveConfig: keepAlive}
 	if local != "" {
 		ip, err := netip.ParseAddr(local)
 		if err != nil {
@@ -35,7 +41,7 @@ func (t TCP) Dial(ctx context.Context, local, addr string) (Stream, error) {
 
 // Listen implements Network.
 func (t TCP) Listen(ctx context.Context, addr string) (Listener, error) {
-	lc := net.ListenConfig{Control: t.control}
+	lc := net.ListenConfig{Control: t.control, KeepAliveConfig: keepAlive}
 	lc.SetMultipathTCP(false) // Go's default for listeners; its sockets answer for no MSS
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
