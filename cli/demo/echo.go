@@ -19,7 +19,7 @@ const (
 	echoLimit   = 1 << 20
 )
 
-var echoProc = &rpc.Proc{Program: echoProgram, Version: echoVersion, Number: 1, Name: "ECHO", Binding: binding.Binding{MaxReply: echoLimit}}
+var echoProc = &rpc.Proc{Program: echoProgram, Version: echoVersion, Number: 1, Name: "ECHO", Idempotent: true, Binding: binding.Binding{MaxReply: echoLimit}}
 
 func registerEcho(s *rpc.Server) {
 	s.Register(echoProgram, echoVersion, rpc.Method{Proc: echoProc, Handler: func(_ context.Context, r *rpc.Request) error {

@@ -25,11 +25,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const program = 0x20000077
 
 var (
-	procEcho  = &rpc.Proc{Program: program, Version: 1, Number: 1, Name: "ECHO", Binding: binding.Binding{MaxReply: 1 << 20}}
-	procRead  = &rpc.Proc{Program: program, Version: 1, Number: 2, Name: "READ", Binding: binding.Binding{Results: true, MaxReply: 8}}
-	procWrite = &rpc.Proc{Program: program, Version: 1, Number: 3, Name: "WRITE", Binding: binding.Binding{Args: true, MaxReply: 16}}
-	procFail  = &rpc.Proc{Program: program, Version: 1, Number: 4, Name: "FAIL"}
-	procWait  = &rpc.Proc{Program: program, Version: 1, Number: 5, Name: "WAIT", Binding: binding.Binding{Results: true, Args: true, MaxReply: 8}}
+	procEcho  = &rpc.Proc{Program: program, Version: 1, Number: 1, Name: "ECHO", Binding: binding.Binding{MaxReply: 1 << 20}, Idempotent: true}
+	procRead  = &rpc.Proc{Program: program, Version: 1, Number: 2, Name: "READ", Binding: binding.Binding{Results: true, MaxReply: 8}, Idempotent: true}
+	procWrite = &rpc.Proc{Program: program, Version: 1, Number: 3, Name: "WRITE", Binding: binding.Binding{Args: true, MaxReply: 16}, Idempotent: true}
+	procFail  = &rpc.Proc{Program: program, Version: 1, Number: 4, Name: "FAIL", Idempotent: true}
+	procWait  = &rpc.Proc{Program: program, Version: 1, Number: 5, Name: "WAIT", Binding: binding.Binding{Results: true, Args: true, MaxReply: 8}, Idempotent: true}
 )
 
 // blob is opaque<>, never moved.

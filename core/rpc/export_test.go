@@ -11,3 +11,11 @@ func (c *Client) Endpoint() *engine.Endpoint {
 
 // Endpoint is the listener's, nil for tcp.
 func (l *Listener) Endpoint() *engine.Endpoint { return l.ep }
+
+// Replies is how many calls the duplicate request cache knows, and its bytes.
+func (s *Server) Replies() (calls, bytes int) {
+	c := s.replies
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls), c.bytes
+}

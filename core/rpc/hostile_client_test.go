@@ -404,6 +404,7 @@ func TestBadKey(t *testing.T) {
 			case <-time.After(5 * time.Second):
 				t.Fatal("the connection lives")
 			}
+			waitFor(t, "the server to know why", func() bool { return f.srv.Connections() == 0 })
 			want := wire.ErrorBody{Code: wire.ErrSystem}
 			if v == 1 {
 				want.Code = wire.ErrChunk

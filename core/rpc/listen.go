@@ -80,10 +80,10 @@ func (l *Listener) Close() error {
 }
 
 // serve takes connections until the listener stops, and waits for them to end once the
-// server closes.
-func (l *Listener) serve(ctx context.Context, s *Server) error {
+// server closes. life ends later than they.
+func (l *Listener) serve(ctx, life context.Context, s *Server) error {
 	if l.tcp != nil {
-		return l.serveTCP(ctx, s)
+		return l.serveTCP(ctx, life, s)
 	}
 	var setups sync.WaitGroup
 	defer setups.Wait()
@@ -102,12 +102,12 @@ func (l *Listener) serve(ctx context.Context, s *Server) error {
 			}
 			return err
 		}
-		setups.Go(func() { l.accept(ctx, s, req, &up) })
+		setups.Go(func() { l.accept(ctx, life, s, req, &up) })
 	}
 }
 
 // accept sets one connection up.
-func (l *Listener) accept(ctx context.Context, s *Server, req verbs.Request, up *connGroup) {
+func (l *Listener) accept(ctx, life context.Context, s *Server, req verbs.Request, up *connGroup) {
 	peer := req.RemoteAddr()
 	if !s.settingUp() {
 		req.Reject(nil)
@@ -115,7 +115,7 @@ func (l *Listener) accept(ctx context.Context, s *Server, req verbs.Request, up 
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cfg := l.opts.engine
-	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx) }
+	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx, life) }
 	up.add()
 	cfg.Closed = func(c *engine.Conn, err error) {
 		if err != nil {

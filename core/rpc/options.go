@@ -35,6 +35,7 @@ type options struct {
 	log     *slog.Logger
 	tcpMax  int
 	lowPort bool
+	replies ReplyCache
 	err     error // of an option's argument
 }
 
@@ -124,6 +125,9 @@ func WithServerInterceptor(i ServerInterceptor) Option {
 
 // WithWorkers bounds the goroutines that run handlers (servers). Default 64.
 func WithWorkers(n int) Option { return func(o *options) { o.workers = max(n, 1) } }
+
+// WithReplyCache sets up the duplicate request cache (servers): see ReplyCache for its defaults.
+func WithReplyCache(c ReplyCache) Option { return func(o *options) { o.replies = c } }
 
 // WithBacklog bounds connections that are being set up (listeners). Default 128.
 func WithBacklog(n int) Option { return func(o *options) { o.backlog = n } }

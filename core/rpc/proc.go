@@ -12,6 +12,9 @@ type Proc struct {
 	Program, Version, Number uint32
 	Name                     string // for people: logs, traces, errors
 	Binding                  binding.Binding
+	// Idempotent: executing it twice does no more than once, and both replies are right. A server then keeps no
+	// reply to answer repetitions with (ReplyCache).
+	Idempotent bool
 }
 
 func (p *Proc) String() string {
@@ -23,7 +26,8 @@ func (p *Proc) String() string {
 
 // HandlerFunc serves one procedure: it reads req.Args and appends to req.Results. nil is
 // SUCCESS. Errors are answered: those of rpcmsg as they say, ErrGarbageArgs and xdr's as GARBAGE_ARGS,
-// others as SYSTEM_ERR. ctx ends with the connection, or when the server closes.
+// others as SYSTEM_ERR. ctx ends when the server closes, and that of an Idempotent procedure with the
+// connection as well: others are carried through, as their caller comes back for the reply.
 type HandlerFunc func(ctx context.Context, req *Request) error
 
 // Method binds a procedure to what serves it.

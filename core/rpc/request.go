@@ -27,11 +27,15 @@ type Request struct {
 	Method                 *Method
 
 	ctx    context.Context
+	life   context.Context // ctx of procedures that outlive their connection
 	from   origin
 	reader xdr.Reader
 	head   rpcmsg.CallHeader
 	reply  rpcmsg.ReplyHeader
 	next   *Request // in the backlog
+
+	identity any         // of the caller, as its mechanism has it; nil: none has looked
+	cached   *cachedCall // where its reply is kept; nil: nowhere
 }
 
 // origin is the transport that a request came by.
@@ -39,6 +43,7 @@ type origin interface {
 	// finish sends Results, or nothing, and ends the request.
 	finish(r *Request, send, flush bool)
 	remote() netip.AddrPort
+	link() any // the connection: equal for two requests of one
 	buffer(n int) (*Buffer, error)
 }
 
@@ -56,6 +61,7 @@ type rdmaOrigin struct {
 }
 
 func (o *rdmaOrigin) remote() netip.AddrPort        { return o.er.Conn().RemoteAddr() }
+func (o *rdmaOrigin) link() any                     { return o.er.Conn() }
 func (o *rdmaOrigin) buffer(n int) (*Buffer, error) { return o.er.Conn().Memory(n) }
 
 func (o *rdmaOrigin) finish(r *Request, send, flush bool) {
@@ -71,7 +77,7 @@ func (o *rdmaOrigin) finish(r *Request, send, flush bool) {
 // begin reads the call's header. The error is what to answer.
 func (r *Request) begin(stream []byte, moved []xdr.Moved) error {
 	r.reader.Reset(stream, moved)
-	r.Args, r.Method = &r.reader, nil
+	r.Args, r.Method, r.identity, r.reply = &r.reader, nil, nil, rpcmsg.ReplyHeader{}
 	err := r.head.Parse(&r.reader)
 	h := &r.head
 	r.XID, r.Program, r.Version, r.Proc = h.XID, h.Program, h.Version, h.Proc

@@ -15,6 +15,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/binding"
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
 // Server serves programs on any number of listeners.
@@ -24,6 +25,9 @@ type Server struct {
 	workers  workers
 	draining atomic.Bool  // Shutdown or Close: no call is begun any more
 	unsent   atomic.Int64 // bytes of replies that wait for tcp peers to read
+	replies  *replyCache  // nil: none
+	life     context.Context
+	die      context.CancelFunc // ends life: Close
 
 	mu        sync.Mutex // guards what follows
 	listeners map[*Listener]struct{}
@@ -52,10 +56,9 @@ func NewServer(opts ...ServerOption) *Server {
 	o, _ := newOptions(opts)
 	s := &Server{opts: o, listeners: make(map[*Listener]struct{}), conns: make(map[serverConn]struct{})}
 	s.programs.Store(&map[uint32]*program{})
-	s.workers = workers{max: o.workers, run: func(r *Request) {
-		r.run(s)
-		r.from.finish(r, true, true)
-	}}
+	s.replies = newReplyCache(o.replies)
+	s.life, s.die = context.WithCancel(context.Background())
+	s.workers = workers{max: o.workers, run: func(r *Request) { s.execute(r, true) }}
 	return s
 }
 
@@ -82,7 +85,7 @@ func (s *Server) Register(prog, version uint32, methods ...Method) {
 		table[n] = &m
 	}
 	if table[0] == nil {
-		null := &Proc{Program: prog, Version: version, Name: "NULL", Binding: binding.None}
+		null := &Proc{Program: prog, Version: version, Name: "NULL", Binding: binding.None, Idempotent: true}
 		table[0] = &Method{Proc: null, Inline: true, Handler: s.chain(func(context.Context, *Request) error { return nil })}
 	}
 	s.mu.Lock()
@@ -144,7 +147,10 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	}()
 	stop := context.AfterFunc(ctx, func() { l.stop() })
 	defer stop()
-	err := l.serve(ctx, s)
+	life, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(s.life, end)()
+	err := l.serve(ctx, life, s)
 	if closed := l.Close(); err == nil {
 		err = closed
 	}
@@ -249,6 +255,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close ends every connection at once, and returns when no goroutine of the server is left.
 func (s *Server) Close() error {
 	s.stop()
+	s.die()
 	for !s.noSetups() {
 		time.Sleep(time.Millisecond)
 	}
@@ -280,32 +287,75 @@ func (s *Server) wait() {
 	s.serving.Wait()
 }
 
-// dispatch serves a request over RDMA; within Complete.
-func (s *Server) dispatch(er *engine.Request, ctx context.Context) {
+// dispatch serves a request over RDMA; within Complete. ctx ends with its connection, life with the server.
+func (s *Server) dispatch(er *engine.Request, ctx, life context.Context) {
 	o := rdmaRequest(er)
 	r := &o.Request
-	r.ctx = ctx
+	r.ctx, r.life = ctx, life
+	s.take(r, er.Stream, er.Moved, false)
+}
+
+// take serves a request, or finds that it has been served already.
+func (s *Server) take(r *Request, stream []byte, moved []xdr.Moved, flush bool) {
 	if s.draining.Load() {
-		o.finish(r, false, false)
+		r.from.finish(r, false, flush)
 		return
 	}
-	err := r.begin(er.Stream, er.Moved)
+	err := r.begin(stream, moved)
 	if err == nil {
 		r.Method, err = s.find(r)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		r.refuse(err)
-		o.finish(r, true, false)
-		return
+		r.from.finish(r, true, flush)
+	case !r.Method.Proc.Idempotent && s.replies != nil && !s.claim(r, flush):
+	case r.Method.Inline:
+		s.execute(r, flush)
+	case s.workers.submit(r) != nil:
+		s.abandon(r, flush)
 	}
-	if r.Method.Inline {
-		r.run(s)
-		o.finish(r, true, false)
-		return
+}
+
+// claim tells whether r is to be executed; else it is taken care of.
+func (s *Server) claim(r *Request, flush bool) bool {
+	v, replaced := s.replies.claim(r)
+	if replaced != nil {
+		replaced.from.finish(replaced, false, true)
 	}
-	if s.workers.submit(r) != nil {
-		o.finish(r, false, false)
+	switch v {
+	case execute:
+		r.ctx = r.life
+		return true
+	case repeat:
+		r.from.finish(r, true, flush)
+	case ignore:
+		r.from.finish(r, false, flush)
 	}
+	return false
+}
+
+// execute serves r, and answers it and its repetition.
+func (s *Server) execute(r *Request, flush bool) {
+	r.run(s)
+	var again *Request
+	if r.cached != nil {
+		again = s.replies.settle(r)
+	}
+	r.from.finish(r, true, flush)
+	if again != nil {
+		again.from.finish(again, true, true)
+	}
+}
+
+// abandon drops r, which will not be executed, and its repetition.
+func (s *Server) abandon(r *Request, flush bool) {
+	if r.cached != nil {
+		if again := s.replies.forget(r); again != nil {
+			again.from.finish(again, false, true)
+		}
+	}
+	r.from.finish(r, false, flush)
 }
 
 func stack() string { return string(debug.Stack()) }

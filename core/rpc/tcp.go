@@ -224,7 +224,8 @@ func readRecords(r io.Reader, limit int, f func([]byte) error) error {
 type tcpConn struct {
 	conn   net.Conn
 	s      *Server
-	ctx    context.Context
+	ctx    context.Context // ends with it
+	life   context.Context // ends with the server
 	cancel context.CancelFunc
 	slots  chan struct{}
 	writer sync.WaitGroup // one goroutine, while there are replies to write
@@ -247,7 +248,7 @@ const (
 	acceptPause = 100 * time.Millisecond
 )
 
-func (l *Listener) serveTCP(ctx context.Context, s *Server) error {
+func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	for {
@@ -266,7 +267,7 @@ func (l *Listener) serveTCP(ctx context.Context, s *Server) error {
 			nc.Close()
 			continue
 		}
-		c := &tcpConn{conn: nc, s: s, slots: make(chan struct{}, tcpCalls)}
+		c := &tcpConn{conn: nc, s: s, life: life, slots: make(chan struct{}, tcpCalls)}
 		c.ctx, c.cancel = context.WithCancel(ctx)
 		s.accepted(c)
 		conns.Go(func() {
@@ -302,30 +303,17 @@ func (c *tcpConn) serve(record []byte) error {
 	c.slots <- struct{}{}
 	o := &tcpOrigin{c: c}
 	r := &o.Request
-	r.from, r.ctx, r.Results = o, c.ctx, new(xdr.Writer)
+	r.from, r.ctx, r.life, r.Results = o, c.ctx, c.life, new(xdr.Writer)
 	c.mu.Lock()
 	c.counters.CallsRecv++
 	c.counters.Inline++
 	c.counters.InlineBytes += uint64(len(record))
 	c.mu.Unlock()
-	if _, isReply, ok := rpcmsg.PeekType(record); !ok || isReply || c.s.draining.Load() {
+	if _, isReply, ok := rpcmsg.PeekType(record); !ok || isReply {
 		o.finish(r, false, false)
 		return nil
 	}
-	err := r.begin(record, nil)
-	if err == nil {
-		r.Method, err = c.s.find(r)
-	}
-	switch {
-	case err != nil:
-		r.refuse(err)
-		o.finish(r, true, true)
-	case r.Method.Inline:
-		r.run(c.s)
-		o.finish(r, true, true)
-	case c.s.workers.submit(r) != nil:
-		o.finish(r, false, false)
-	}
+	c.s.take(r, record, nil, true)
 	return nil
 }
 
@@ -336,6 +324,8 @@ type tcpOrigin struct {
 }
 
 func (o *tcpOrigin) remote() netip.AddrPort { return o.c.conn.RemoteAddr().(*net.TCPAddr).AddrPort() }
+
+func (o *tcpOrigin) link() any { return o.c }
 
 func (o *tcpOrigin) buffer(n int) (*Buffer, error) {
 	return engine.NewMemory(make([]byte, n), nil), nil

@@ -2,6 +2,7 @@ package xdr
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -96,5 +97,54 @@ func TestBulkEmptyWriteChunk(t *testing.T) {
 	r.Reset([]byte{0, 0, 0, 0, 0, 0, 0, 2}, []Moved{{Position: InOrder}, {Position: InOrder, Data: []byte("hi")}})
 	if a, b := r.Bulk(9), r.Bulk(9); len(a) != 0 || !bytes.Equal(b, []byte("hi")) || r.Done() != nil {
 		t.Errorf("%q %q %v", a, b, r.Err())
+	}
+}
+
+// TestAhead: what lies ahead is the same however the message was cut, and stays unread.
+func TestAhead(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	for range 2000 {
+		var w Writer
+		for range 1 + rng.IntN(5) {
+			b := make([]byte, rng.IntN(40))
+			for i := range b {
+				b[i] = byte(rng.Uint32())
+			}
+			w.Uint32(rng.Uint32())
+			w.BulkOpaque(b)
+		}
+		whole := w.AppendUnreduced(nil)
+		var moved []Moved
+		var stream []byte
+		at := 0
+		for _, it := range w.Bulk() { // some items go as chunks, with their round-up or without
+			stream = append(stream, w.Bytes()[at:it.Off]...)
+			at = it.Off
+			padded := whole[it.Position : it.Position+len(it.Data)+-len(it.Data)&3]
+			switch rng.IntN(3) {
+			case 0:
+				stream = append(stream, padded...)
+			case 1:
+				moved = append(moved, Moved{Position: it.Position, Data: padded})
+			default:
+				moved = append(moved, Moved{Position: it.Position, Data: it.Data})
+			}
+		}
+		stream = append(stream, w.Bytes()[at:]...)
+		r := NewReader(nil)
+		r.Reset(stream, moved)
+		for range rng.IntN(len(w.Bulk()) + 1) {
+			r.Uint32()
+			r.Bulk(1000)
+		}
+		from, n := r.Position(), rng.IntN(2*len(whole))
+		var got []byte
+		r.Ahead(n, func(b []byte) { got = append(got, b...) })
+		if want := whole[from:min(from+n, len(whole))]; !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes ahead of %d: %x, want %x", n, from, got, want)
+		}
+		if r.Unread() != len(whole)-from || r.Position() != from {
+			t.Fatalf("%d unread at %d, want %d at %d", r.Unread(), r.Position(), len(whole)-from, from)
+		}
 	}
 }

@@ -63,6 +63,38 @@ func (r *Reader) Remaining() int { return len(r.buf) - r.off }
 // Rest takes what is left of the stream.
 func (r *Reader) Rest() []byte { return r.take(len(r.buf) - r.off) }
 
+// Unread is the bytes of the unreduced stream not yet consumed, moved items with their round-up.
+func (r *Reader) Unread() int {
+	n := r.Remaining()
+	for _, m := range r.moved[r.taken:] {
+		n += len(m.Data) + -len(m.Data)&3
+	}
+	return n
+}
+
+// Ahead calls f with the next bytes of the unreduced stream, n at most, in runs; nothing is consumed. However a
+// message was cut into stream and moved items, the bytes are the same. Items without a position are left out.
+func (r *Reader) Ahead(n int, f func([]byte)) {
+	run := func(b []byte) {
+		if b = b[:min(n, len(b))]; len(b) > 0 {
+			n -= len(b)
+			f(b)
+		}
+	}
+	rest, at := r.buf[r.off:], r.Position()
+	for _, m := range r.moved[r.taken:] {
+		if m.Position == InOrder {
+			continue
+		}
+		before := min(max(m.Position-at, 0), len(rest))
+		run(rest[:before])
+		run(m.Data)
+		run(zeros[:-len(m.Data)&3])
+		rest, at = rest[before:], at+before+len(m.Data)+-len(m.Data)&3
+	}
+	run(rest)
+}
+
 // Done reports the fault, or ErrTrailing when bytes or moved items at a position are
 // left over.
 func (r *Reader) Done() error {

@@ -18,9 +18,9 @@ const (
 )
 
 var procs = map[load.Op]*rpc.Proc{
-	load.Echo:  {Program: benchProgram, Version: benchVersion, Number: opCodes[load.Echo], Name: "ECHO"},
-	load.Read:  {Program: benchProgram, Version: benchVersion, Number: opCodes[load.Read], Name: "READ", Binding: binding.Binding{Results: true, MaxReply: 4}},
-	load.Write: {Program: benchProgram, Version: benchVersion, Number: opCodes[load.Write], Name: "WRITE", Binding: binding.Binding{Args: true, MaxReply: 4}},
+	load.Echo:  {Program: benchProgram, Version: benchVersion, Number: opCodes[load.Echo], Name: "ECHO", Idempotent: true},
+	load.Read:  {Program: benchProgram, Version: benchVersion, Number: opCodes[load.Read], Name: "READ", Idempotent: true, Binding: binding.Binding{Results: true, MaxReply: 4}},
+	load.Write: {Program: benchProgram, Version: benchVersion, Number: opCodes[load.Write], Name: "WRITE", Idempotent: true, Binding: binding.Binding{Args: true, MaxReply: 4}},
 }
 
 // payload is the arguments and results of one caller: it encodes what op sends and
