@@ -87,7 +87,7 @@ Addresses are URLs whose scheme is the provider: iwarp://host:port. The query ta
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newVersion(), newProviders(), newPing(), newServe(), newNFS(), newDemo(), newDecode(), newEncode())
+	root.AddCommand(newVersion(), newProviders(), newPing(), newServe(), newNFS(), newDemo(), newDecode(), newEncode(), newBench())
 	return root
 }
 

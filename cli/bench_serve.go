@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rpcrdma/rpcrdma/cli/bench"
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+)
+
+type benchServeFlags struct {
+	connFlags
+	listen []string
+}
+
+func newBenchServe() *cobra.Command {
+	var f benchServeFlags
+	cmd := &cobra.Command{
+		Use:   "serve --listen URL",
+		Short: "serve the program that bench run calls",
+		Long: fmt.Sprintf(`serve answers bench run, on every address given, until it is interrupted. The bound addresses
+are printed, one a line. The program's number is %#x, of those that RFC 5531 leaves to users,
+version %d: ECHO 1, READ 2, WRITE 3. It holds %d MiB of its own, touches no file and lets everybody
+call who can reach it.`, bench.Program, bench.Version, bench.MaxPayload>>20),
+		Example: `  rpcrdma bench serve --listen iwarp://:20050
+  rpcrdma bench serve --listen iwarp://127.0.0.1:20050 --listen tcp://127.0.0.1:20051 --inline 16384`,
+		Args: noArgs,
+		RunE: work(func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }),
+	}
+	f.add(cmd.Flags())
+	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "address to listen on; may be given several times")
+	return cmd
+}
+
+func (f *benchServeFlags) run(cmd *cobra.Command) (err error) {
+	if len(f.listen) == 0 {
+		return usagef("--listen is missing: an address such as iwarp://:20050")
+	}
+	for _, url := range f.listen {
+		if t, err := target(url); err != nil {
+			return err
+		} else if t.Scheme == withinScheme {
+			return usagef("--listen %s: %s is within one process: bench run %s serves itself", url, withinScheme, url)
+		}
+	}
+	opts, finish, err := f.options(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, finish()) }()
+	level := slog.LevelWarn
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	s, err := newBenchServer(bench.MaxPayload, rpc.WithLog(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))))
+	if err != nil {
+		return err
+	}
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	defer s.close()
+	for _, url := range f.listen {
+		t, err := s.listen(ctx, url, opts)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "listening on %s\n", t)
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+// benchServer serves the program of package bench.
+type benchServer struct {
+	*rpc.Server
+	pattern *rpc.Buffer
+	failed  chan error // a listener's end
+	serving int
+}
+
+// newBenchServer makes one whose READ gives up to n bytes.
+func newBenchServer(n int, opts ...rpc.Option) (*benchServer, error) {
+	pattern, err := bench.NewPattern(n)
+	if err != nil {
+		return nil, err
+	}
+	s := &benchServer{Server: rpc.NewServer(opts...), pattern: pattern, failed: make(chan error)}
+	bench.Register(s.Server, pattern)
+	return s, nil
+}
+
+// listen binds and serves url, and returns it with the address that was bound.
+func (s *benchServer) listen(ctx context.Context, url string, opts []rpc.Option) (rpc.Target, error) {
+	t, err := target(url)
+	if err != nil {
+		return t, err
+	}
+	l, err := rpc.Listen(ctx, url, append(bench.ListenOptions(), opts...)...)
+	if err != nil {
+		return t, fmt.Errorf("cannot listen: %w", advise(t, err))
+	}
+	s.serving++
+	go func() { s.failed <- s.Serve(context.WithoutCancel(ctx), l) }()
+	bound, err := target(l.URL())
+	t.Address = bound.Address
+	return t, err
+}
+
+// close ends every connection and waits for the listeners.
+func (s *benchServer) close() {
+	s.Close()
+	for range s.serving {
+		<-s.failed
+	}
+	s.pattern.Free()
+}
