@@ -6,11 +6,17 @@ go 1.26.0
 
 require (
 	github.com/rpcrdma/rpcrdma v0.0.0-00010101000000-000000000000
+	github.com/willscott/go-nfs v0.0.4
+	github.com/willscott/go-nfs-client v0.0.0-20251022144359-801f10d98886
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.85.0
 )
 
 require (
+	github.com/go-git/go-billy/v5 v5.6.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
+	github.com/rasky/go-xdr v0.0.0-20170124162913-1a41d1a06c93 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect

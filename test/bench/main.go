@@ -34,7 +34,7 @@ func main() {
 
 func run() error {
 	var (
-		names     = flag.String("peers", "iwarp,iwarpnocrc,grpc", "peers to measure, with -workloads")
+		names     = flag.String("peers", "iwarp,iwarpnocrc,grpc,netrpc,gonfs", "peers to measure, with -workloads")
 		reference = flag.String("ref", "tcp", "peer that runs before every other one, with -workloads")
 		workloads = flag.String("workloads", "", "op:size:callers,... instead of the table of targets")
 		pairs     = flag.Int("pairs", 9, "pairs of runs for each peer and workload")

@@ -39,7 +39,7 @@ func TestParseWorkload(t *testing.T) {
 	if err != nil || w.Op != "read" || w.N != 64<<10 || w.Callers != 16 {
 		t.Errorf("%+v, %v", w, err)
 	}
-	for _, bad := range []string{"", "read", "read:1m", "send:1:1", "read:x:1", "read:1g:1", "read:8m:1", "echo:1m:1", "read:1:0", "read:1:1000", "read:-1:1"} {
+	for _, bad := range []string{"", "read", "read:1m", "send:1:1", "read:x:1", "read:1g:1", "read:17m:1", "read:1,2:1", "echo:1m:1", "read:1:0", "read:1:1025", "read:-1:1"} {
 		if _, err := ParseWorkload(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rpcrdma/rpcrdma/cli/bench"
 	"github.com/rpcrdma/rpcrdma/test/bench/load"
 )
 
@@ -27,19 +28,15 @@ func ParseWorkload(s string) (w Workload, err error) {
 	if !slices.Contains([]load.Op{load.Echo, load.Read, load.Write}, w.Op) {
 		return w, fmt.Errorf("workload %q: the operations are echo, read and write", s)
 	}
-	size, unit := f[1], 1
-	if s, ok := strings.CutSuffix(size, "k"); ok {
-		size, unit = s, 1<<10
-	} else if s, ok := strings.CutSuffix(size, "m"); ok {
-		size, unit = s, 1<<20
+	sizes, err1 := bench.ParseSizes(f[1])
+	if len(sizes) == 1 {
+		w.N = sizes[0]
 	}
-	n, err1 := strconv.Atoi(size)
-	w.N = n * unit
 	limit := load.MaxPayload
 	if w.Op == load.Echo {
-		limit = 32 << 10
+		limit = 32 << 10 // what raw TCP takes in one piece
 	}
-	if err1 != nil || n < 0 || w.N > limit {
+	if err1 != nil || len(sizes) != 1 || w.N > limit {
 		return w, fmt.Errorf("workload %q: %s takes 0 to %d bytes", s, w.Op, limit)
 	}
 	if w.Callers, err1 = strconv.Atoi(f[2]); err1 != nil || w.Callers < 1 || w.Callers > load.MaxCallers {

@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"io"
 	"runtime"
+	"runtime/debug"
 )
 
 // Request is a line from the driver.
 type Request struct {
 	Run  *Run `json:"run,omitempty"`
 	Stat bool `json:"stat,omitempty"`
+	Free bool `json:"free,omitempty"` // before the Stat
+	Idle int  `json:"idle,omitempty"` // connections to open
 }
 
 // Ready is a child's first line.
@@ -49,9 +52,19 @@ func child(in io.Reader, out io.Writer, p Peer, addr string, err error) error {
 		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
 			return err
 		}
-		if q.Run != nil && p != nil {
+		switch idler, _ := p.(Idler); {
+		case q.Run != nil && p != nil:
 			res = Drive(p, *q.Run)
-		} else {
+		case q.Idle > 0 && idler == nil:
+			res.Error = "it cannot keep idle connections"
+		case q.Idle > 0:
+			if err := idler.Idle(context.Background(), q.Idle); err != nil {
+				res.Error = err.Error()
+			}
+		default:
+			if q.Free {
+				debug.FreeOSMemory()
+			}
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			res.Mallocs, res.Bytes = m.Mallocs, m.TotalAlloc

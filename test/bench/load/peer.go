@@ -2,16 +2,21 @@ package load
 
 import (
 	"context"
-	"fmt"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/rpcrdma/rpcrdma/cli/bench"
 )
 
 // Op is what one operation moves.
-type Op string
+type Op = bench.Op
 
+// The operations: n bytes there and the same n back; from the server into the caller's own
+// memory; from the caller's memory to the server's.
 const (
-	Echo  Op = "echo"  // n bytes there and the same n back
-	Read  Op = "read"  // n bytes from the server into the caller's own memory
-	Write Op = "write" // n bytes from the caller's memory to the server's
+	Echo  = bench.Echo
+	Read  = bench.Read
+	Write = bench.Write
 )
 
 // Peer is the client's side of one RPC stack. Do is called from many goroutines at once;
@@ -25,31 +30,38 @@ type Peer interface {
 
 // MaxCallers and MaxPayload bound what is asked of a peer.
 const (
-	MaxCallers = 256
-	MaxPayload = 1 << 20
+	MaxCallers = 1024
+	MaxPayload = bench.MaxPayload
 )
 
-// Pattern is what a server gives for Read and a client sends; its prefixes are payloads.
-var Pattern = func() []byte {
-	b := make([]byte, MaxPayload)
-	for i := range b {
-		b[i] = at(i)
+// Pattern is a payload of n bytes: what a server gives for Read and a client sends. It
+// is made as large as it is asked for: memory is one of the things measured.
+func Pattern(n int) []byte {
+	if b := pattern.Load(); b != nil && len(*b) >= n {
+		return (*b)[:n]
 	}
-	return b
-}()
+	b := make([]byte, 1<<bits.Len(uint(max(n, 4<<10)-1)))
+	bench.Fill(b)
+	pattern.Store(&b)
+	return b[:n]
+}
 
-func at(i int) byte { return byte(i) ^ byte(i>>8) ^ byte(i>>16) ^ 0xa5 }
+var pattern atomic.Pointer[[]byte]
+
+// Memory returns b if it has room for n bytes, else new memory.
+func Memory(b []byte, n int) []byte {
+	if len(b) >= n {
+		return b
+	}
+	return make([]byte, 1<<bits.Len(uint(max(n, 4<<10)-1)))
+}
 
 // Check looks at the length of b and at 16 bytes spread over it: enough to see a payload
-// that is missing, shifted or stale, and nothing beside the cost of moving it.
-func Check(b []byte, n int) error {
-	if len(b) != n {
-		return fmt.Errorf("got %d bytes, want %d", len(b), n)
-	}
-	for k := 0; n > 0 && k < 16; k++ {
-		if i := int(int64(n-1) * int64(k) / 15); b[i] != at(i) {
-			return fmt.Errorf("byte %d of %d is wrong", i, n)
-		}
-	}
-	return nil
+// that is missing or shifted, and nothing beside the cost of moving it.
+func Check(b []byte, n int) error { return bench.Check(b, n, 0) }
+
+// Idler is a Peer that can open n further connections, each of which has carried a call,
+// and leave them idle.
+type Idler interface {
+	Idle(ctx context.Context, n int) error
 }

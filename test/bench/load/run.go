@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/rpcrdma/rpcrdma/cli/bench"
 )
 
 // Run asks for one measurement.
@@ -21,6 +23,7 @@ type Result struct {
 	NS      int64  `json:"ns"`
 	P50     int64  `json:"p50"`
 	P99     int64  `json:"p99"`
+	P999    int64  `json:"p999"`
 	Mallocs uint64 `json:"mallocs"`
 	Bytes   uint64 `json:"bytes"` // allocated
 	Error   string `json:"error,omitempty"`
@@ -28,7 +31,7 @@ type Result struct {
 
 // caller is one goroutine's counts, on cache lines of its own.
 type caller struct {
-	hist Hist
+	hist bench.Hist
 	ops  int64
 	err  error
 	_    [64]byte
@@ -69,7 +72,7 @@ func Drive(p Peer, r Run) Result {
 			sum.Merge(&c.hist)
 		}
 	}
-	res.P50, res.P99 = int64(sum.Quantile(.5)), int64(sum.Quantile(.99))
+	res.P50, res.P99, res.P999 = int64(sum.Quantile(.5)), int64(sum.Quantile(.99)), int64(sum.Quantile(.999))
 	res.Mallocs, res.Bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	return res
 }

@@ -48,7 +48,7 @@ func word(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 
 var grpcServes = map[load.Op]func(in []byte) []byte{
 	load.Echo: func(in []byte) []byte { return in },
-	load.Read: func(in []byte) []byte { return load.Pattern[:binary.BigEndian.Uint32(in)] },
+	load.Read: func(in []byte) []byte { return load.Pattern(int(binary.BigEndian.Uint32(in))) },
 	load.Write: func(in []byte) []byte {
 		if load.Check(in, len(in)) != nil {
 			return word(-1)
@@ -81,22 +81,47 @@ func serveGRPC() (string, error) {
 
 type grpcPeer struct {
 	conn *grpc.ClientConn
+	addr string
 	mem  [load.MaxCallers][]byte
+	idle []*grpc.ClientConn
 }
 
 func (p *grpcPeer) Connect(_ context.Context, addr string) (err error) {
-	p.conn, err = grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(2*load.MaxPayload)))
+	p.addr = addr
+	p.conn, err = dialGRPC(addr)
 	return err
 }
 
-func (p *grpcPeer) Close() error { return p.conn.Close() }
+func dialGRPC(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(2*load.MaxPayload)))
+}
+
+func (p *grpcPeer) Idle(ctx context.Context, n int) error {
+	for range n {
+		c, err := dialGRPC(p.addr)
+		if err != nil {
+			return err
+		}
+		p.idle = append(p.idle, c)
+		in, out := message{b: load.Pattern(64)}, message{}
+		if err := c.Invoke(ctx, "/bench/"+string(load.Echo), &in, &out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *grpcPeer) Close() error {
+	for _, c := range p.idle {
+		c.Close()
+	}
+	return p.conn.Close()
+}
 
 func (p *grpcPeer) Do(ctx context.Context, op load.Op, w, n int) error {
-	if p.mem[w] == nil {
-		p.mem[w] = make([]byte, load.MaxPayload)
-	}
-	in, out := message{b: load.Pattern[:n]}, message{into: p.mem[w]}
+	p.mem[w] = load.Memory(p.mem[w], n)
+	in, out := message{b: load.Pattern(n)}, message{into: p.mem[w]}
 	if op == load.Read {
 		in.b = word(n)
 	}

@@ -52,6 +52,37 @@ func TestEveryPeerMovesWhatItIsAsked(t *testing.T) {
 	}
 }
 
+func TestNamesWithOptions(t *testing.T) {
+	for _, good := range []string{"iwarp?crc=false&inline=16384&conns=3", "loopback?segment=4096&payload=65536&version=1&credits=5"} {
+		s, err := Find(good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := "-"
+		if s.Serve != nil {
+			if addr, err = s.Serve(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := s.Client()
+		if err := p.Connect(t.Context(), addr); err != nil {
+			t.Fatal(err)
+		}
+		if r := load.Drive(p, load.Run{Op: load.Read, N: 64 << 10, Callers: 4, MS: 20}); r.Error != "" {
+			t.Errorf("%s: %s", good, r.Error)
+		}
+		if err := p.(load.Idler).Idle(t.Context(), 5); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+		p.Close()
+	}
+	for _, bad := range []string{"tcp?x=1", "iwarp?inline=much", "iwarp?conns=0"} {
+		if _, err := Find(bad); err == nil {
+			t.Errorf("%s was found", bad)
+		}
+	}
+}
+
 func TestFindNamesThePeersThereAre(t *testing.T) {
 	if _, err := Find("nosuch"); err == nil || err.Error() == "" {
 		t.Error("an unknown peer was found")

@@ -42,13 +42,11 @@ func (p *chanPeer) Do(_ context.Context, _ load.Op, _, n int) error {
 
 type copyPeer struct{ mem []byte }
 
-func (p *copyPeer) Connect(context.Context, string) error {
-	p.mem = make([]byte, load.MaxPayload)
-	return nil
-}
+func (p *copyPeer) Connect(context.Context, string) error { return nil }
 
 func (p *copyPeer) Close() error { return nil }
 
 func (p *copyPeer) Do(_ context.Context, _ load.Op, _, n int) error {
-	return load.Check(p.mem[:copy(p.mem, load.Pattern[:n])], n)
+	p.mem = load.Memory(p.mem, n)
+	return load.Check(p.mem[:copy(p.mem, load.Pattern(n))], n)
 }

@@ -2,99 +2,181 @@ package peers
 
 import (
 	"context"
+	"fmt"
+	"net/url"
+	"strconv"
 
+	"github.com/rpcrdma/rpcrdma/cli/bench"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
-	"github.com/rpcrdma/rpcrdma/core/xdr"
+	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
 	"github.com/rpcrdma/rpcrdma/test/bench/load"
 )
 
-// Ours: one connection for all callers, each caller with registered memory of its own.
+// Ours: the program of rpcrdma bench. One connection for all callers unless conns says otherwise, each
+// caller with registered memory of its own.
 func init() {
-	remote("rpctcp", "tcp://127.0.0.1:0", "", "ours on tcp:// (record marking), no RDMA")
-	register("loopback", Stack{Client: func() load.Peer { return &rpcPeer{within: "loopback://127.0.0.1:0"} },
-		About: "ours, provider loopback; in process"})
+	ours("iwarp", "iwarp://127.0.0.1:0", "ours, provider iwarp, CRC32c")
+	ours("rpctcp", "tcp://127.0.0.1:0", "ours on tcp:// (record marking), no RDMA")
+	ours("loopback", "loopback://127.0.0.1:0", "ours, provider loopback; in process")
+	alias("iwarpnocrc", "iwarp?crc=false", "ours, provider iwarp, no CRC")
 }
 
-// remote registers ours with client and server in processes of their own.
-func remote(name, listen, options, about string) {
-	register(name, Stack{
-		Serve:  func() (string, error) { return serveRPC(listen, options) },
-		Client: func() load.Peer { return &rpcPeer{options: options} },
-		About:  about,
-	})
+// ours registers a provider. Its name takes options as a URL's query does: those of setup, and the
+// provider's.
+func ours(name, listen, about string) {
+	with := func(q url.Values) (Stack, error) {
+		s, err := newSetup(listen, q)
+		if err != nil {
+			return Stack{}, err
+		}
+		stack := Stack{Serve: s.serve, Client: func() load.Peer { return &rpcPeer{setup: s} }, About: about}
+		if name == "loopback" {
+			stack.Serve = nil // the client holds both ends
+		}
+		return stack, nil
+	}
+	stack, err := with(nil)
+	if err != nil {
+		panic(err) // without options nothing can be wrong
+	}
+	stack.With = with
+	register(name, stack)
 }
 
-func serveRPC(listen, options string) (string, error) {
-	pattern, err := patternBuffer()
+// setup is how a connection of ours is made.
+type setup struct {
+	listen  string // with the provider's options
+	query   string // these, for the client
+	payload int    // bytes of the largest: what the pattern takes memory for
+	conns   int
+	segment int // bytes of a chunk's segment; 0: one a chunk
+	both    []rpc.Option
+}
+
+// newSetup reads inline, credits, version, conns, segment and payload out of q; what is left are the
+// provider's options.
+func newSetup(listen string, q url.Values) (*setup, error) {
+	s := &setup{payload: 1 << 20, conns: 1}
+	rest := url.Values{}
+	for key, values := range q {
+		var to *int
+		var n int
+		switch key {
+		case "inline", "credits", "version":
+			to = &n
+		case "payload":
+			to = &s.payload
+		case "conns":
+			to = &s.conns
+		case "segment":
+			to = &s.segment
+		default:
+			rest[key] = values
+			continue
+		}
+		var err error
+		if *to, err = strconv.Atoi(values[0]); err != nil || *to < 1 {
+			return nil, fmt.Errorf("%s=%s: want a positive number", key, values[0])
+		}
+		switch key {
+		case "inline":
+			s.both = append(s.both, rpc.WithInline(n))
+		case "credits":
+			s.both = append(s.both, rpc.WithCredits(n))
+		case "version":
+			s.both = append(s.both, rpc.WithVersions(uint32(n), uint32(n)))
+		}
+	}
+	if len(rest) > 0 {
+		s.query = "?" + rest.Encode()
+	}
+	s.listen = listen + s.query
+	return s, nil
+}
+
+func (s *setup) serve() (string, error) {
+	pattern, err := bench.NewPattern(s.payload)
 	if err != nil {
 		return "", err
 	}
 	ctx := context.Background()
-	l, err := rpc.Listen(ctx, listen+options)
+	l, err := rpc.Listen(ctx, s.listen, append(bench.ListenOptions(), s.both...)...)
 	if err != nil {
 		return "", err
 	}
-	s := rpc.NewServer()
-	s.Register(benchProgram, benchVersion, methods(pattern)...)
-	go s.Serve(ctx, l)
+	server := rpc.NewServer()
+	bench.Register(server, pattern)
+	go server.Serve(ctx, l)
 	return l.URL(), nil
 }
 
-type rpcPeer struct {
-	options string
-	within  string // both ends in this process: where to listen
-	client  *rpc.Client
-	pattern *rpc.Buffer
-	callers [load.MaxCallers]*rpcCaller
+func (s *setup) client(addr string, conns int) (*rpc.Client, error) {
+	opts := append([]rpc.Option{rpc.WithConnections(conns), rpc.WithTCPRecord(load.MaxPayload + 64<<10)}, s.both...)
+	if s.segment > 0 {
+		opts = append(opts, rpc.WithSegmentLength(s.segment))
+	}
+	return rpc.NewClient(addr+s.query, opts...)
 }
 
-type rpcCaller struct {
-	payload
-	mem *rpc.Buffer
+type rpcPeer struct {
+	*setup
+	addr    string
+	calls   *rpc.Client
+	idle    *rpc.Client
+	pattern *rpc.Buffer
+	callers [load.MaxCallers]*bench.Caller
 }
 
 func (p *rpcPeer) Connect(ctx context.Context, addr string) (err error) {
-	if p.within != "" {
-		if addr, err = serveRPC(p.within, p.options); err != nil {
+	if addr == "-" {
+		if addr, err = p.serve(); err != nil {
 			return err
 		}
 	}
-	if p.pattern, err = patternBuffer(); err != nil {
+	if p.pattern, err = bench.NewPattern(p.payload); err != nil {
 		return err
 	}
-	if p.client, err = rpc.NewClient(addr + p.options); err != nil {
+	p.addr = addr
+	if p.calls, err = p.client(addr, p.conns); err != nil {
 		return err
 	}
-	return p.client.Connect(ctx)
+	return p.calls.Connect(ctx)
 }
 
-func (p *rpcPeer) Close() error { return p.client.Close() }
+func (p *rpcPeer) Close() error {
+	if p.idle != nil {
+		p.idle.Close()
+	}
+	return p.calls.Close()
+}
 
 func (p *rpcPeer) Do(ctx context.Context, op load.Op, w, n int) error {
+	if n > p.payload {
+		return fmt.Errorf("%d bytes: more than payload=%d", n, p.payload)
+	}
 	c := p.callers[w]
 	if c == nil {
-		c = new(rpcCaller)
+		c = bench.NewCaller(p.calls, p.pattern)
 		p.callers[w] = c
 	}
-	c.op, c.n = op, n
-	var err error
-	switch op {
-	case load.Read:
-		if c.mem == nil || len(c.mem.Bytes()) < n {
-			if c.mem, err = rpc.NewBuffer(max(n, 4<<10)); err != nil {
-				return err
-			}
-		}
-		err = p.client.Call(ctx, procs[op], c, c, rpc.IntoBuffer(c.mem, 0, n))
-	case load.Write:
-		c.send = xdr.Bulk{Data: p.pattern.Bytes()[:n], Mem: p.pattern}
-		fallthrough
-	default:
-		err = p.client.Call(ctx, procs[op], c, c)
-	}
-	if err != nil {
+	return c.Do(ctx, op, n)
+}
+
+// Idle calls on each connection once, or nearly: a client takes them in turn.
+func (p *rpcPeer) Idle(ctx context.Context, n int) (err error) {
+	if p.idle, err = p.client(p.addr, n); err != nil {
 		return err
 	}
-	return c.ok
+	if err := p.idle.Connect(ctx); err != nil {
+		return err
+	}
+	c := bench.NewCaller(p.idle, p.pattern)
+	defer c.Free()
+	for range n {
+		if err := c.Do(ctx, load.Echo, 64); err != nil {
+			return err
+		}
+	}
+	return nil
 }

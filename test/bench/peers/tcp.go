@@ -52,7 +52,8 @@ func serveTCP() (string, error) {
 // answer, so at most one request lies in the buffer.
 func serveTCPConn(c net.Conn) {
 	defer c.Close()
-	in, sink, out := make([]byte, 64<<10), make([]byte, load.MaxPayload), make([]byte, 64<<10)
+	in, out := make([]byte, 64<<10), make([]byte, 64<<10)
+	var sink []byte
 	have := 0
 	fill := func(n int) error {
 		for have < n {
@@ -81,13 +82,14 @@ func serveTCPConn(c net.Conn) {
 			have = 0
 			putHeader(out, op, n)
 			if n <= small {
-				copy(out[headerLen:], load.Pattern[:n])
+				copy(out[headerLen:], load.Pattern(n))
 				_, err = c.Write(out[:headerLen+n])
 			} else {
-				v := net.Buffers{out[:headerLen], load.Pattern[:n]}
+				v := net.Buffers{out[:headerLen], load.Pattern(n)}
 				_, err = v.WriteTo(c)
 			}
 		case opCodes[load.Write]:
+			sink = load.Memory(sink, n)
 			k := copy(sink[:n], in[headerLen:have])
 			have = 0
 			if _, err = io.ReadFull(c, sink[k:n]); err != nil {
@@ -116,6 +118,7 @@ type tcpCaller struct {
 type tcpPeer struct {
 	addr    string
 	callers [load.MaxCallers]*tcpCaller
+	idle    []net.Conn
 }
 
 func (p *tcpPeer) Connect(_ context.Context, addr string) error {
@@ -129,6 +132,29 @@ func (p *tcpPeer) Close() error {
 			c.Conn.Close()
 		}
 	}
+	for _, c := range p.idle {
+		c.Close()
+	}
+	return nil
+}
+
+// Idle keeps connections that have carried a call of no bytes.
+func (p *tcpPeer) Idle(ctx context.Context, n int) error {
+	for range n {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", p.addr)
+		if err != nil {
+			return err
+		}
+		p.idle = append(p.idle, c)
+		var header [headerLen]byte
+		putHeader(header[:], opCodes[load.Echo], 0)
+		if _, err := c.Write(header[:]); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, header[:]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -139,13 +165,13 @@ func (p *tcpPeer) Do(ctx context.Context, op load.Op, w, n int) error {
 		if err != nil {
 			return err
 		}
-		c = &tcpCaller{nc, make([]byte, 64<<10), make([]byte, load.MaxPayload)}
+		c = &tcpCaller{Conn: nc, buf: make([]byte, 64<<10)}
 		p.callers[w] = c
 	}
 	putHeader(c.buf, opCodes[op], n)
 	switch op {
 	case load.Echo:
-		copy(c.buf[headerLen:], load.Pattern[:n])
+		copy(c.buf[headerLen:], load.Pattern(n))
 		if _, err := c.Write(c.buf[:headerLen+n]); err != nil {
 			return err
 		}
@@ -156,7 +182,7 @@ func (p *tcpPeer) Do(ctx context.Context, op load.Op, w, n int) error {
 	case load.Read:
 		return c.read(n)
 	default:
-		v := net.Buffers{c.buf[:headerLen], load.Pattern[:n]}
+		v := net.Buffers{c.buf[:headerLen], load.Pattern(n)}
 		if _, err := v.WriteTo(c.Conn); err != nil {
 			return err
 		}
@@ -171,6 +197,7 @@ func (p *tcpPeer) Do(ctx context.Context, op load.Op, w, n int) error {
 }
 
 func (c *tcpCaller) read(n int) error {
+	c.mem = load.Memory(c.mem, n)
 	if _, err := c.Write(c.buf[:headerLen]); err != nil {
 		return err
 	}
