@@ -91,6 +91,9 @@ func (c *conn) read() {
 			continue
 		default:
 			if c.complete(true) {
+				if c.driving { // it came meanwhile, and has asked stop too early
+					poke(c.driverWake)
+				}
 				continue
 			}
 		}

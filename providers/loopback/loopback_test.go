@@ -299,7 +299,7 @@ func TestResidentReaderTakesOver(t *testing.T) {
 // A steady state allocates nothing, whichever way it goes.
 func TestNoAllocations(t *testing.T) {
 	if testing.Short() {
-		t.Skip()
+		t.Skip("takes seconds")
 	}
 	run := map[string]func(){"ping-pong with a leader": pingPong(t)}
 
