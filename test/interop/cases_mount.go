@@ -116,7 +116,7 @@ umount /mnt`, s.line)
 		}
 	}})
 
-var _ = add(&testCase{name: "directory-2000", what: "2,000 entries listed; a third removed while it is read: nothing missed, nothing twice",
+var _ = add(&testCase{name: "directory-2000", what: "2,000 entries listed; a third removed and as many made while it is read: nothing missed, nothing twice",
 	run: func(t *T) {
 		g, s := t.guest("cli"), t.serve()
 		t.script(g, 300*time.Second, "%s && mkdir /mnt/d && /host/work dir /mnt/d 2000 && umount /mnt", s.line)

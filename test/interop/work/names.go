@@ -111,8 +111,8 @@ func basic(args []string) {
 	must(os.Mkdir(dir, 0o777))
 }
 
-// bigDir makes n entries, then reads the directory in pieces while every third entry is
-// removed: none of the others may be missed or seen twice.
+// bigDir makes n entries, then reads the directory in pieces while, in three goes, every third entry is
+// removed and as many others are made: none of those that stay may be missed, none seen twice.
 func bigDir(args []string) {
 	dir, n := args[0], number(args[1])
 	name := func(i int) string { return fmt.Sprintf("an-entry-with-a-name-of-some-length-%06d", i) }
@@ -125,19 +125,21 @@ func bigDir(args []string) {
 	dropCaches()
 	d := get(os.Open(dir))
 	seen := map[string]int{}
-	for removed := false; ; {
+	for goes := 0; ; {
 		l, err := d.Readdirnames(50)
 		for _, s := range l {
 			seen[s]++
 		}
 		if len(l) == 0 || err != nil {
+			expect(goes == 3, "the directory was read to its end in %d goes", goes)
 			break
 		}
-		if !removed && len(seen) >= n/4 {
-			removed = true
-			for i := 0; i < n; i += 3 {
+		if goes < 3 && len(seen) >= (goes+1)*n/5 {
+			for i := 3 * goes; i < n; i += 9 {
 				must(os.Remove(filepath.Join(dir, name(i))))
+				must(os.WriteFile(filepath.Join(dir, name(n+i)), nil, 0o644))
 			}
+			goes++
 			// What the client has cached of the directory is gone: it goes on with old cookies.
 			dropCaches()
 		}
@@ -147,9 +149,12 @@ func bigDir(args []string) {
 		if c := seen[name(i)]; c > 1 || c == 0 && i%3 != 0 {
 			fail("%s was listed %d times", name(i), c)
 		}
+		if c := seen[name(n+i)]; c > 1 {
+			fail("%s, made meanwhile, was listed %d times", name(n+i), c)
+		}
 	}
 	left := get(os.ReadDir(dir))
-	expect(len(left) == n-(n+2)/3, "%d entries are left", len(left))
+	expect(len(left) == n, "%d entries are left", len(left))
 	for _, e := range left {
 		must(os.Remove(filepath.Join(dir, e.Name())))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -188,5 +189,97 @@ func TestReadDirWhileRemoving(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Entries made and removed between the pages of a listing move nobody's cookie: each entry that is there all the time is
+// listed once, whether the server goes on with what it has open or finds the place again.
+func TestReadDirWhileChanging(t *testing.T) {
+	for fs, dir := range tempDirs(t) {
+		for _, plus := range []bool{false, true} {
+			for _, restart := range []bool{false, true} {
+				t.Run(fmt.Sprint(fs, " plus ", plus, " restart ", restart), func(t *testing.T) {
+					if fs == "tmpfs" && restart && !stableTmpfs() {
+						t.Skip("tmpfs before Linux 6.6 counts entries")
+					}
+					d := filepath.Join(dir, fmt.Sprint("changing", plus, restart))
+					os.Mkdir(d, 0o755)
+					const n = 1000
+					stays := func(i int) string { return fmt.Sprint("stays-", i) }
+					goes := func(i int) string { return fmt.Sprint("goes-", i) }
+					for i := range n {
+						os.WriteFile(filepath.Join(d, stays(i)), nil, 0o644)
+						os.WriteFile(filepath.Join(d, goes(i)), nil, 0o644)
+					}
+					o := Options{Squash: SquashNone}
+					r := rigAt(t, d, o)
+					seen := map[string]int{}
+					var cookie uint64
+					var verf nfs3.Verf
+					for page := 0; ; page++ {
+						res := r.page(r.root, plus, cookie, verf, 4096)
+						r.want("READDIR", res.Status, nfs3.OK)
+						verf = res.Verf
+						for _, e := range res.Entries {
+							cookie = e.Cookie
+							seen[e.Name]++
+						}
+						if res.EOF {
+							break
+						}
+						for i := 20 * page; i < min(20*page+20, n); i++ { // more come than go; both end
+							r.remove(r.root, goes(i))
+							r.create(r.root, fmt.Sprint("new-", 2*i), 0o644)
+							os.WriteFile(filepath.Join(d, fmt.Sprint("new-", 2*i+1)), nil, 0o644)
+						}
+						if restart {
+							r.restart(o)
+						}
+					}
+					for i := range n {
+						if seen[stays(i)] != 1 {
+							t.Fatalf("%s was listed %d times", stays(i), seen[stays(i)])
+						}
+					}
+					for name, times := range seen {
+						if times > 1 {
+							t.Errorf("%s was listed %d times", name, times)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// A listing that comes to where another one was left has what was made in between, though the
+// other one had read ahead.
+func TestReadDirAfterAnother(t *testing.T) {
+	for fs, dir := range tempDirs(t) {
+		t.Run(fs, func(t *testing.T) {
+			d := filepath.Join(dir, "after")
+			os.Mkdir(d, 0o755)
+			for i := range 200 {
+				os.WriteFile(filepath.Join(d, fmt.Sprint("old-", i)), nil, 0o644)
+			}
+			o := Options{Squash: SquashNone}
+			r := rigAt(t, d, o)
+			first := r.page(r.root, true, 0, nfs3.Verf{}, 1024) // and no more
+			for i := range 200 {
+				r.create(r.root, fmt.Sprint("new-", i), 0o644)
+			}
+			behind := func() (names []string) {
+				cookie := first.Entries[len(first.Entries)-1].Cookie
+				for _, e := range r.page(r.root, false, cookie, first.Verf, 65536).Entries {
+					names = append(names, e.Name)
+				}
+				return names
+			}
+			got := behind()
+			r.restart(o) // which has read nothing ahead
+			if want := behind(); !slices.Equal(got, want) {
+				t.Errorf("%d entries, a server that starts anew finds %d", len(got), len(want))
+			}
+		})
 	}
 }

@@ -111,7 +111,7 @@ type listing struct {
 }
 
 // list writes entries straight into the results. A cookie is the file system's own
-// position behind an entry (d_off): it stays right when other entries come and go.
+// position behind an entry (d_off): it stays right when other entries come and go (streams says where not).
 func (c *call) list(l *listing) error {
 	d, dst, status := c.dir(l.dir)
 	verf := c.cookieVerf(l.dir)
@@ -125,7 +125,7 @@ func (c *call) list(l *listing) error {
 	var s *stream
 	if status == nfs3.OK {
 		var err error
-		if s, err = c.streams.take(d, l.cookie); err == unix.EINVAL {
+		if s, err = c.streams.take(d, &dst, l.cookie); err == unix.EINVAL {
 			status = nfs3.ErrBadCookie
 		} else {
 			status = statusOf(err)
