@@ -84,7 +84,7 @@ no ln -s a /mnt/l; no chmod 600 /mnt/f
 umount /mnt`, s.line)
 	}})
 
-var _ = add(&testCase{name: "allow", what: "--allow: by default the listener's own networks; who is not on the list is refused by MOUNT, over TCP and over RDMA",
+var _ = add(&testCase{name: "allow", what: "--allow: by default the listener's own networks; who is not on the list is refused by MOUNT and, with a handle got before, by NFS, over TCP and over RDMA",
 	run: func(t *T) {
 		g := t.guest("cli")
 		s := t.serve()
@@ -102,6 +102,24 @@ var _ = add(&testCase{name: "allow", what: "--allow: by default the listener's o
 		t.script(g, 60*time.Second, "%s && ls /mnt >/dev/null && umount /mnt", s.line)
 		out = t.ours(false, "nfs", "ls", ourURL+"/")
 		t.note("%s", strings.TrimSpace(out))
+		// Who has handles from before, and then is no longer on the list, is refused each call but NULL. Both
+		// mounts stay: the kernel connects to the new server and uses the handles it has.
+		t.check(os.WriteFile(filepath.Join(s.export, "f"), []byte("held\n"), 0o644))
+		byTCP := strings.NewReplacer("proto=rdma,port=20049", "proto=tcp,port=20048", "/mnt", "/tmp/tcp").Replace(s.line)
+		t.script(g, 60*time.Second, "mkdir -p /tmp/tcp && %s && %s && cat /mnt/f /tmp/tcp/f && drop_caches", s.line, byTCP)
+		s.end()
+		s = t.serve("--allow", host4)
+		for _, m := range []string{"/mnt", "/tmp/tcp"} {
+			out := t.script(g, 60*time.Second, "cd %s && for c in 'cat f' 'touch g' 'ls -l'; do $c 2>&1 && fail allowed: $c; done; true", m)
+			if n := strings.Count(out, "Permission denied"); n < 3 {
+				t.fatal("below %s: %s", m, out)
+			}
+		}
+		out = t.script(g, 60*time.Second, "rpcinfo -a %s.%d.%d -T tcp 100003 3", host4, 20048>>8, 20048&255)
+		t.note("%s", strings.TrimSpace(out))
+		s.end()
+		s = t.serve("--allow", "10.78.0.3")
+		t.script(g, 60*time.Second, "for m in /mnt /tmp/tcp; do cat $m/f && umount $m || exit 1; done")
 	}})
 
 var _ = add(&testCase{name: "escape", what: "made-up handles, .. and symbolic links never leave the export",

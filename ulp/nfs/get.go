@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
@@ -17,12 +18,68 @@ import (
 func (f *FS) Get(ctx context.Context, p string, w io.WriterAt, t Transfer) (nfs3.Attr, error) {
 	n, err := f.walk(ctx, p, true)
 	if err == nil {
-		err = f.get(ctx, n, w, t)
+		err = f.get(ctx, n, placeAt(w), t)
 	}
 	return n.Attr, pathError("get", p, err)
 }
 
-func (f *FS) get(ctx context.Context, n Node, w io.WriterAt, t Transfer) error {
+// GetTo is Get for what takes bytes in their order only, such as a pipe. What w has when GetTo fails is
+// the beginning of the file.
+func (f *FS) GetTo(ctx context.Context, p string, w io.Writer, t Transfer) (nfs3.Attr, error) {
+	n, err := f.walk(ctx, p, true)
+	if err == nil {
+		err = f.get(ctx, n, newQueue(w).place, t)
+	}
+	return n.Attr, pathError("get", p, err)
+}
+
+// queue lets pieces wait for their turn. They are begun in order, so the one whose turn it is never
+// waits for another.
+type queue struct {
+	w io.Writer
+
+	mu    sync.Mutex // guards what follows, and writing
+	at    int64
+	moved chan struct{} // closed when at has changed
+	err   error         // w's
+}
+
+func newQueue(w io.Writer) *queue { return &queue{w: w, moved: make(chan struct{})} }
+
+func (q *queue) place(ctx context.Context, b []byte, off int64) error {
+	for {
+		q.mu.Lock()
+		if q.at == off && q.err == nil {
+			defer q.mu.Unlock()
+			var n int
+			n, q.err = q.w.Write(b)
+			q.at += int64(n)
+			close(q.moved)
+			q.moved = make(chan struct{})
+			return q.err
+		}
+		moved, err := q.moved, q.err
+		q.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// placeAt is for what takes pieces in any order.
+func placeAt(w io.WriterAt) func(context.Context, []byte, int64) error {
+	return func(_ context.Context, b []byte, off int64) error {
+		_, err := w.WriteAt(b, off)
+		return err
+	}
+}
+
+func (f *FS) get(ctx context.Context, n Node, place func(ctx context.Context, b []byte, off int64) error, t Transfer) error {
 	if err := regular(n); err != nil {
 		return err
 	}
@@ -42,7 +99,7 @@ func (f *FS) get(ctx context.Context, n Node, w io.WriterAt, t Transfer) error {
 			if r.Count == 0 {
 				return fmt.Errorf("the file became shorter: %w", io.ErrUnexpectedEOF)
 			}
-			if _, err := w.WriteAt(r.Data, off); err != nil {
+			if err := place(ctx, r.Data, off); err != nil {
 				return err
 			}
 			off += int64(r.Count)
@@ -86,7 +143,7 @@ func (f *FS) GetFile(ctx context.Context, p, local string, t Transfer) (nfs3.Att
 	if err != nil {
 		return n.Attr, err
 	}
-	err = f.get(ctx, n, w, t)
+	err = f.get(ctx, n, placeAt(w), t)
 	if err != nil {
 		err = pathError("get", p, err)
 	} else {

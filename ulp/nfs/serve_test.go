@@ -3,10 +3,12 @@ package nfs_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,24 +44,80 @@ func TestRefusals(t *testing.T) {
 	if err := s.c.Call(t.Context(), &proc, nil, nil); !errors.As(err, &accept) || accept.Low != 3 || accept.High != 3 {
 		t.Errorf("version 2: %v", err)
 	}
+}
 
-	other, err := server3.New(t.TempDir(), server3.Options{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
-	if err != nil {
-		t.Fatal(err)
+// Whom the export is not for is refused by MOUNT in its own words, and by NFS as a caller whose word is not
+// enough, though it has a handle that is good.
+func TestNotAllowed(t *testing.T) {
+	for _, url := range []string{"tcp://127.0.0.1:0", "loopback://127.0.0.1:0", "iwarp://127.0.0.1:0"} {
+		t.Run(url[:strings.Index(url, ":")], func(t *testing.T) {
+			dir := t.TempDir()
+			start := func(allow string) *rpc.Client {
+				s, err := server3.New(dir, server3.Options{Allow: []netip.Prefix{netip.MustParsePrefix(allow)}, Squash: server3.SquashNone})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				srv := rpc.NewServer()
+				s.Register(srv)
+				return dial(t, listen(t, srv, url))
+			}
+			friend := start("127.0.0.0/8")
+			f, _, err := nfs.Mount(t.Context(), friend, "/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Client().GetAttr(t.Context(), f.Root()); err != nil {
+				t.Fatal(err)
+			}
+			c := start("192.0.2.0/24")
+			if _, _, err := nfs.Mount(t.Context(), c, "/", nil); !errors.Is(err, mount3.ErrAcces) || !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("a mount from elsewhere: %v", err)
+			}
+			for number, proc := range nfs.NFS3 {
+				var auth *rpcmsg.AuthError
+				err := c.Call(t.Context(), proc, &nfs3.HandleArgs{Object: f.Root()}, nil)
+				switch {
+				case number == nfs3.ProcNull && err != nil:
+					t.Errorf("NULL is for everybody: %v", err)
+				case number != nfs3.ProcNull && (!errors.As(err, &auth) || auth.Stat != rpcmsg.AuthTooWeak):
+					t.Errorf("%s from elsewhere: %v", proc.Name, err)
+				}
+			}
+		})
 	}
-	defer other.Close()
-	srv := rpc.NewServer()
-	other.Register(srv)
-	c := dial(t, listen(t, srv, "tcp://127.0.0.1:0"))
-	if _, _, err := nfs.Mount(t.Context(), c, "/", nil); !errors.Is(err, mount3.ErrAcces) || !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("a mount from elsewhere: %v", err)
-	}
-	var auth *rpcmsg.AuthError
-	if _, err := nfs.NewClient(c).GetAttr(t.Context(), s.fs.Root()); !errors.As(err, &auth) {
-		t.Errorf("a call from elsewhere: %v", err)
-	}
-	if err := nfs.NewClient(c).Null(t.Context()); err != nil {
-		t.Errorf("NULL is for everybody: %v", err)
+}
+
+// taker takes bytes in their order, and calls between after each piece.
+type taker struct {
+	bytes.Buffer
+	between func() error
+}
+
+func (w *taker) Write(b []byte) (int, error) {
+	w.Buffer.Write(b)
+	return len(b), w.between()
+}
+
+// A file for what takes it in order only; and whatever fails, none waits for a turn that does not come.
+func TestGetTo(t *testing.T) {
+	s := serve(t, "loopback://127.0.0.1:0", server3.Options{})
+	name, want := filepath.Join(s.dir, "f"), pattern(1_000_001)
+	write := func() error { return os.WriteFile(name, want, 0o644) }
+	shrink := func() error { return os.Truncate(name, 100_000) }
+	full := func() error { return unix.ENOSPC }
+	for what, c := range map[string]struct {
+		between func() error
+		err     error
+	}{"all of it": {func() error { return nil }, nil}, "a file that becomes shorter": {shrink, io.ErrUnexpectedEOF}, "a taker that fails": {full, unix.ENOSPC}} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		w := &taker{between: c.between}
+		_, err := s.fs.GetTo(t.Context(), "/f", w, nfs.Transfer{Chunk: 4096, Window: 16})
+		if !errors.Is(err, c.err) || err == nil && w.Len() != len(want) || !bytes.HasPrefix(want, w.Bytes()) {
+			t.Errorf("%s: %v, %d bytes", what, err, w.Len())
+		}
 	}
 }
 
