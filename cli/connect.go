@@ -100,6 +100,7 @@ func advise(t rpc.Target, err error) error {
 	server := t.Scheme + "://" + t.Address
 	var unknown *verbs.OptionError
 	var dns *net.DNSError
+	var op *net.OpError
 	switch {
 	case err == nil:
 		return nil
@@ -113,6 +114,10 @@ func advise(t rpc.Target, err error) error {
 		return fmt.Errorf("%s: connection refused: nothing listens there; is the server running, and on this port?", server)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return fmt.Errorf("%s: no route to that host; check the address, or name the local one with ?local=", server)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: address already in use: something listens there; end it, or choose another port", server)
+	case errors.Is(err, syscall.EACCES) && errors.As(err, &op) && op.Op == "listen":
+		return fmt.Errorf("%s: ports below 1024 are for root; choose another", server)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("%s: %w; the local address is none of this machine's", server, trim(err, t))
 	case errors.Is(err, engine.ErrVersion):
@@ -132,6 +137,18 @@ func trim(err error, t rpc.Target) error {
 	for _, said := range []string{"connect to " + t.Scheme + "://" + t.Address + ": ", t.Scheme + ": ", "dial " + t.Address + ": ",
 		"listen " + t.Address + ": ", "verbs: fabric protocol error: "} {
 		text = strings.TrimPrefix(text, said)
+	}
+	// Package net says both addresses and the system call.
+	var op *net.OpError
+	if errors.As(err, &op) {
+		var call *os.SyscallError
+		cause := op.Err
+		if errors.As(cause, &call) {
+			cause = call.Err
+		}
+		if before, ok := strings.CutSuffix(text, op.Error()); ok {
+			text = before + cause.Error()
+		}
 	}
 	return trimmed{text, err}
 }

@@ -39,6 +39,11 @@ source goes along once if there is a Go here.`,
 				return err
 			}
 			o.Self, o.Errs = []string{self, "demo"}, cmd.ErrOrStderr()
+			if t, err := target(o.Listen); err != nil {
+				return err
+			} else if t.Scheme == "tcp" || t.Scheme == "loopback" {
+				return usagef("--listen %s: the demo moves data by RDMA between two processes: want another provider, such as %s", o.Listen, demoListen)
+			}
 			switch {
 			case quick:
 				o.Spec = demo.Spec{Seed: o.Spec.Seed, Files: 400, Bytes: 24 << 20}
@@ -60,15 +65,8 @@ source goes along once if there is a Go here.`,
 				return errInterrupted
 			case err != nil:
 				return err
-			case asJSON:
-				err = writeJSON(cmd.OutOrStdout(), r)
-			default:
-				r.Print(cmd.OutOrStdout())
 			}
-			if err == nil && !r.OK {
-				return errors.New("the demo did not hold what it says; the lines marked FAILED tell what")
-			}
-			return err
+			return conclude(cmd.OutOrStdout(), r, asJSON)
 		}),
 	}
 	cmd.Flags().StringVar(&o.Tree, "tree", "", "move this directory instead of one that is made")
@@ -85,6 +83,19 @@ source goes along once if there is a Go here.`,
 		return demo.Client(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 	}))
 	return cmd
+}
+
+// conclude prints the report; that something did not hold is an error.
+func conclude(w io.Writer, r *demo.Report, asJSON bool) error {
+	if !asJSON {
+		r.Print(w)
+	} else if err := writeJSON(w, r); err != nil {
+		return err
+	}
+	if !r.OK {
+		return errors.New("the demo did not hold what it says; the lines marked FAILED tell what")
+	}
+	return nil
 }
 
 const demoListen = "iwarp://127.0.0.1:0"

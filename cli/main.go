@@ -44,13 +44,17 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	answer := &output{w: out}
+	root.SetOut(answer)
 	root.SetErr(errs)
 	cmd, err := root.ExecuteContextC(ctx)
 	var done statusError
 	var failed failedError
 	var misused usageError
 	switch {
+	case err == nil && answer.err != nil:
+		fmt.Fprintln(errs, "rpcrdma: cannot write what was asked for:", answer.err)
+		return exitFailed
 	case err == nil:
 		return exitOK
 	case errors.As(err, &done):

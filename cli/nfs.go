@@ -115,10 +115,14 @@ func (f *nfsFlags) mount(ctx context.Context, client *rpc.Client, t rpc.Target, 
 		if err != nil {
 			return err
 		}
-		byTCP = nfs.DialMountTCP(net.JoinHostPort(host, strconv.Itoa(int(f.mountport))))
+		byTCP = dialMount(net.JoinHostPort(host, strconv.Itoa(int(f.mountport))))
 	}
 	export, rest, err := nfs.Mount(ctx, client, t.Path, byTCP)
 	if err != nil {
+		var other mountError
+		if errors.As(err, &other) && ctx.Err() == nil {
+			return other.error
+		}
 		var refused *rpcmsg.AcceptError
 		if errors.As(err, &refused) && refused.Stat == rpcmsg.ProgUnavail && byTCP == nil {
 			return fmt.Errorf("%s: %w: it offers MOUNT elsewhere; name its TCP port with --mountport (often 20048)", t, err)
@@ -134,6 +138,21 @@ func (f *nfsFlags) mount(ctx context.Context, client *rpc.Client, t rpc.Target, 
 	_ = export.Unmount(leave) // a courtesy: nothing hangs on it
 	return f.explain(t, err)
 }
+
+// dialMount connects to MOUNT where it is served apart; what fails of that is not the NFS server's
+// address's fault.
+func dialMount(address string) nfs.DialMount {
+	dial := nfs.DialMountTCP(address)
+	return func(ctx context.Context) (nfs.Caller, func() error, error) {
+		c, end, err := dial(ctx)
+		if err != nil {
+			err = mountError{fmt.Errorf("MOUNT: %w", advise(rpc.Target{Scheme: "tcp", Address: address}, err))}
+		}
+		return c, end, err
+	}
+}
+
+type mountError struct{ error }
 
 // explain says what to do about a refusal of the file system's; what the transport failed of
 // is advise's to say.

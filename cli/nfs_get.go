@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rpcrdma/rpcrdma/ulp/nfs"
+	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
 )
 
 func newGet() *cobra.Command {
@@ -19,10 +20,19 @@ func newGet() *cobra.Command {
 		Use:   "get URL/PATH [LOCAL]",
 		Short: "copy a file from the server",
 		Long: `get copies a file to LOCAL, or to its own name in the working directory. It is written under
-another name and gets its own when it is complete.`,
-		Example: `  rpcrdma nfs get iwarp://server:20049/big.iso /tmp/`,
-		Args:    cobra.RangeArgs(1, 2),
+another name and gets its own when it is complete. When LOCAL is - it goes to standard
+output, from the beginning, as it comes.`,
+		Example: `  rpcrdma nfs get iwarp://server:20049/big.iso /tmp/
+  rpcrdma nfs get iwarp://server:20049/src.tar.gz - | tar xz`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: work(func(cmd *cobra.Command, args []string) error {
+			toOutput := len(args) > 1 && args[1] == "-"
+			if toOutput && asJSON {
+				return usagef("--json and - both want standard output")
+			}
+			if err := checkTransfer(cmd, &t); err != nil {
+				return err
+			}
 			return f.with(cmd, args[0], func(ctx context.Context, m *mounted) error {
 				local := path.Base(m.path)
 				if len(args) > 1 {
@@ -31,7 +41,13 @@ another name and gets its own when it is complete.`,
 				var end func()
 				t.Progress, end = progress(cmd.ErrOrStderr(), path.Base(m.path))
 				start := time.Now()
-				attr, err := m.GetFile(ctx, m.path, local, t)
+				var attr nfs3.Attr
+				var err error
+				if toOutput {
+					attr, err = m.GetTo(ctx, m.path, cmd.OutOrStdout(), t)
+				} else {
+					attr, err = m.GetFile(ctx, m.path, local, t)
+				}
 				end()
 				if err != nil {
 					return err
@@ -47,8 +63,18 @@ another name and gets its own when it is complete.`,
 }
 
 func transferFlags(cmd *cobra.Command, t *nfs.Transfer) {
-	cmd.Flags().IntVar(&t.Window, "window", 0, "pieces in flight (default 8)")
-	cmd.Flags().IntVar(&t.Chunk, "chunk", 0, "bytes of a piece (default: what the server prefers)")
+	cmd.Flags().IntVar(&t.Window, "window", 8, "pieces in flight, 1 to 1024")
+	cmd.Flags().IntVar(&t.Chunk, "chunk", 0, "bytes of a piece, 512 to 1048576 (default: what the server prefers)")
+}
+
+func checkTransfer(cmd *cobra.Command, t *nfs.Transfer) error {
+	if t.Window < 1 || t.Window > 1024 {
+		return usagef("--window %d: want 1 to 1024", t.Window)
+	}
+	if cmd.Flags().Changed("chunk") && (t.Chunk < 512 || t.Chunk > nfs3.MaxData) {
+		return usagef("--chunk %d: want 512 to %d", t.Chunk, nfs3.MaxData)
+	}
+	return nil
 }
 
 // reportMove says what get or put did: nothing, unless asked.

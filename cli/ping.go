@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -61,6 +62,8 @@ type pingReport struct {
 	Deviation       float64   `json:"deviation_us"`
 	Error           string    `json:"error,omitempty"` // the last
 	Times           []float64 `json:"times_us"`
+
+	mute bool // the last call had no answer
 }
 
 func (f *pingFlags) run(cmd *cobra.Command, url string) error {
@@ -85,6 +88,12 @@ func (f *pingFlags) run(cmd *cobra.Command, url string) error {
 		out = io.Discard
 	}
 	err = f.loop(cmd.Context(), client, t, &r, out)
+	if r.mute {
+		// Who does not answer calls does not answer an orderly end either.
+		for _, c := range client.Conns() {
+			c.Abort(errUnanswered)
+		}
+	}
 	client.Close()
 	if ferr := finish(); err == nil {
 		err = ferr
@@ -116,7 +125,9 @@ func (f *pingFlags) loop(ctx context.Context, client *rpc.Client, t rpc.Target, 
 		return advise(t, err)
 	}
 	r.ConnectUS = micros(time.Since(begin))
-	fmt.Fprintf(out, "PING %s program %d version %d, connected in %.3f ms\n", t, f.program, f.version, r.ConnectUS/1000)
+	if _, err := fmt.Fprintf(out, "PING %s program %d version %d, connected in %.3f ms\n", t, f.program, f.version, r.ConnectUS/1000); err != nil {
+		return err
+	}
 	null := &rpc.Proc{Program: f.program, Version: f.version, Name: "NULL"}
 	tick := time.NewTicker(max(f.interval, time.Microsecond))
 	defer tick.Stop()
@@ -130,12 +141,15 @@ func (f *pingFlags) loop(ctx context.Context, client *rpc.Client, t rpc.Target, 
 			return nil
 		}
 		r.Sent++
+		r.mute = errors.Is(err, context.DeadlineExceeded)
 		if err != nil {
 			if seq == 1 {
 				return advise(t, err)
 			}
 			r.Error = oneLine(advise(t, err))
-			fmt.Fprintf(out, "seq=%d %s\n", seq, r.Error)
+			if _, err := fmt.Fprintf(out, "seq=%d %s\n", seq, r.Error); err != nil {
+				return err
+			}
 		} else {
 			r.Received++
 			r.Times = append(r.Times, micros(took))
@@ -144,7 +158,9 @@ func (f *pingFlags) loop(ctx context.Context, client *rpc.Client, t rpc.Target, 
 				r.ProtocolVersion = c.Version()
 				how = fmt.Sprintf(" rpcrdma_version=%d credits=%d", r.ProtocolVersion, c.Counters().Granted)
 			}
-			fmt.Fprintf(out, "reply from %s: seq=%d time=%.3f ms%s\n", t.Address, seq, micros(took)/1000, how)
+			if _, err := fmt.Fprintf(out, "reply from %s: seq=%d time=%.3f ms%s\n", t.Address, seq, micros(took)/1000, how); err != nil {
+				return err
+			}
 		}
 		if seq == f.count {
 			return nil
@@ -156,6 +172,8 @@ func (f *pingFlags) loop(ctx context.Context, client *rpc.Client, t rpc.Target, 
 		}
 	}
 }
+
+var errUnanswered = errors.New("calls were not answered")
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 

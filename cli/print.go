@@ -8,6 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// output is where answers go. It remembers that one did not arrive, for commands that print
+// without looking: what was asked for and not delivered is a failure.
+type output struct {
+	w   io.Writer
+	err error // the first
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 // writeJSON prints v as the answer of a --json command.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
