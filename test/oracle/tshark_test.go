@@ -216,7 +216,7 @@ func TestTsharkReadsVersion1(t *testing.T) {
 	needTshark(t)
 	name, p := record(t, wire.Version1)
 
-	var want [8][]uint64
+	var want [10][]uint64
 	for i := range p.headers {
 		h := &p.headers[i]
 		add := func(f int, v uint64) { want[f] = append(want[f], v) }
@@ -228,6 +228,7 @@ func TestTsharkReadsVersion1(t *testing.T) {
 		add(0, uint64(h.XID))
 		add(1, uint64(h.Credit))
 		add(2, uint64(h.Proc))
+		add(8, uint64(h.Version))
 		if h.Proc == wire.ErrorMsg {
 			continue
 		}
@@ -241,12 +242,18 @@ func TestTsharkReadsVersion1(t *testing.T) {
 				seg(s)
 			}
 		}
+		replies := uint64(0)
+		if h.HasReply {
+			replies = 1
+		}
+		add(9, replies)
 		for _, s := range h.Reply {
 			seg(s)
 		}
 	}
 	fields := []string{"rpcordma.xid", "rpcordma.flow_control", "rpcordma.msg_type", "rpcordma.reads_count",
-		"rpcordma.writes_count", "rpcordma.rdma_handle", "rpcordma.rdma_length", "rpcordma.rdma_offset"}
+		"rpcordma.writes_count", "rpcordma.rdma_handle", "rpcordma.rdma_length", "rpcordma.rdma_offset",
+		"rpcordma.version", "rpcordma.reply_count"}
 	got := tshark(t, name, "rpcordma", fields...)
 	for i, f := range fields {
 		g := numbers(t, f, got[i])
@@ -273,6 +280,14 @@ func TestTsharkReadsVersion1(t *testing.T) {
 	bad := tshark(t, name, "_ws.malformed", "frame.number")
 	if len(bad[0]) > placed {
 		t.Errorf("tshark calls %d packets malformed, %d results were placed by RDMA Write", len(bad[0]), placed)
+	}
+	if other := tshark(t, name, "_ws.malformed && !(nfs.procedure_v3 == 6 && rpc.msgtyp == 1) || iwarp_mpa.bad_length || tcp.analysis.flags", "frame.number"); len(other[0]) > 0 {
+		t.Errorf("tshark finds fault with packets %v", other[0])
+	}
+	for what, filter := range map[string]string{"READ": "nfs.procedure_v3 == 6 && rpc.msgtyp == 0", "WRITE": "nfs.procedure_v3 == 7 && rpc.msgtyp == 0"} {
+		if calls := tshark(t, name, filter, "rpc.xid"); len(calls[0]) == 0 {
+			t.Errorf("tshark sees no %s call", what)
+		}
 	}
 	t.Logf("%d FPDUs, %d messages; %d of %d placed results are malformed to tshark", p.fpdus, len(p.headers), len(bad[0]), placed)
 }

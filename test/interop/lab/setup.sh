@@ -38,7 +38,7 @@ check() {
 	if ! grep -qs '^VERSION_CODENAME=bookworm' /etc/os-release; then echo "not Debian 12: siw is built for its kernel"; return 1; fi
 	if [ ! -c /dev/net/tun ] && ! { mkdir -p /dev/net && mknod /dev/net/tun c 10 200; } 2>/dev/null; then
 		echo "no /dev/net/tun"; return 1; fi
-	if ! unshare -n true 2>/dev/null; then echo "no network namespaces: no privilege for it"; return 1; fi
+	if ! unshare -nm true 2>/dev/null; then echo "no network and mount namespaces: no privilege for it, or / is no mount point (chroot)"; return 1; fi
 	if ! unshare -n sh -c 'ip link add probe0 type bridge' 2>/dev/null && command -v ip >/dev/null; then
 		echo "no bridges in this kernel"; return 1; fi
 	if ! mkdir -p "$cache" 2>/dev/null; then echo "cannot make $cache"; return 1; fi
