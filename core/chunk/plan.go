@@ -52,6 +52,9 @@ type ReplySpec struct {
 	// MaxWhole is the same with every result inline, for when no Write chunk can be
 	// offered; 0: Max and what Writes holds.
 	MaxWhole int
+	// Chunk is the least bytes of a Reply chunk, offered even where the reply seems to fit inline: the
+	// responder has asked for it (D-33); 0: it has not.
+	Chunk int
 }
 
 // Offer is what a call offers for its reply. Writes is a part of ReplySpec.Writes.
@@ -192,7 +195,8 @@ func (l Limits) offer(spec ReplySpec, recv int) (o Offer, header int, err error)
 	}
 	// RFC 8166 §4.3.3: a Reply chunk whenever the largest reply, whose header returns
 	// the Write list, is larger than what we receive.
-	if stream += pad(stream); stream > 0 && header+stream > recv {
+	stream = max(stream, min(spec.Chunk, maxLen-3))
+	if stream += pad(stream); stream > 0 && (header+stream > recv || spec.Chunk > 0) {
 		o.Reply = stream
 		header += replyHead + l.segments(stream)*segmentLen
 	}

@@ -43,6 +43,7 @@ type Conn struct {
 	latched  uint32 // the version of the peer's calls (D-4); 0: none yet
 	credits  credits
 	waiting  callQueue // for a credit
+	learned  chunkLimits
 	pending  map[uint32]*Call
 	live     callList // pending calls whose callers wait: any of them may lead
 	orphans  int
@@ -83,6 +84,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		gone:    make(chan struct{}),
 		neg:     Negotiation{Min: cfg.MinVersion, Max: maxVersion},
 		credits: newCredits(cfg.Credits),
+		learned: chunkLimits{reads: -1, writes: -1},
 		pending: make(map[uint32]*Call),
 	}
 	c.in.c = c

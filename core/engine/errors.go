@@ -21,6 +21,9 @@ var (
 	ErrCreditOverrun = errors.New("peer exceeds its credits")
 	// ErrTooManyOrphans: too many cancelled calls wait for replies.
 	ErrTooManyOrphans = errors.New("too many cancelled calls without a reply")
+	// ErrTooShort matches a *TransportError of a version 2 peer that had more to say than the call has room for; the
+	// call was executed.
+	ErrTooShort = errors.New("a result or the reply did not fit what the call offered")
 	// ErrBadReply: a reply's chunk lists are not those that the call offered.
 	ErrBadReply = errors.New("reply does not match its call")
 	// ErrNoMemory: the endpoint's bound on memory is reached.
@@ -41,11 +44,48 @@ type TransportError struct {
 }
 
 func (e *TransportError) Error() string {
-	return fmt.Sprintf("peer refused the call's transport header: %s (version %d, XID %#08x)", e.Body.Text(e.Version), e.Version, e.XID)
+	s := fmt.Sprintf("peer refused the call's transport header: %s (version %d, XID %#08x)", e.Body.Text(e.Version), e.Version, e.XID)
+	if a := e.advice(); a != "" {
+		s += ": " + a
+	}
+	return s
+}
+
+// advice is what the caller can do.
+func (e *TransportError) advice() string {
+	switch {
+	case e.Body.Code == wire.ErrVers:
+		return ""
+	case e.Version == wire.Version1: // it has one code for everything
+		return "its chunks were not accepted, or the reply did not fit: allow a longer reply, or send less at once"
+	}
+	switch e.Body.Code {
+	case wire.ErrBadXDR:
+		return "one of the two sides is in error about the format; see a capture"
+	case wire.ErrInvalidProc, wire.ErrInvalidOption:
+		return "the peer does not support this operation"
+	case wire.ErrReadChunks, wire.ErrWriteChunks, wire.ErrSegments:
+		return "no plan for this call keeps within that"
+	case wire.ErrWriteResource:
+		return "the call was executed, its result is longer than its destination: give a longer one, or let it grow"
+	case wire.ErrReplyResource:
+		return "the call was executed, its reply is longer than was expected: allow a longer one, or let it grow"
+	case wire.ErrSystem:
+		return "the peer cannot serve it, for want of memory or because it is too large; send less at once"
+	}
+	return ""
 }
 
 func (e *TransportError) Is(target error) bool {
-	return target == ErrRefused || target == ErrVersion && e.Body.Code == wire.ErrVers
+	switch target {
+	case ErrRefused:
+		return true
+	case ErrVersion:
+		return e.Body.Code == wire.ErrVers
+	case ErrTooShort:
+		return e.Version >= wire.Version2 && (e.Body.Code == wire.ErrWriteResource || e.Body.Code == wire.ErrReplyResource)
+	}
+	return false
 }
 
 // LostError ends calls whose connection went away before their reply. Sent tells

@@ -152,6 +152,12 @@ func (in *inbound) refuse(err error) {
 		in.drop(he.XID)
 		return
 	}
+	switch body.Code { // the parser has limits of its own, above ours
+	case wire.ErrReadChunks, wire.ErrWriteChunks:
+		body.Max = min(body.Max, uint32(c.cfg.MaxChunks))
+	case wire.ErrSegments:
+		body.Max = min(body.Max, uint32(c.cfg.MaxSegs))
+	}
 	c.sendError(nil, he.XID, he.Version, body)
 }
 
@@ -242,6 +248,7 @@ func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) error {
 		reply = call.reply.b
 	}
 	call.Stream, call.Moved = chunk.JoinReply(call.Moved[:0], &h.Lists, call.results, reply, call.inline, call.into)
+	call.loosen(call.Moved)
 	if xid, isReply, ok := rpcmsg.PeekType(call.Stream); !ok || !isReply || xid != h.XID { // D-27
 		return errNotTheReply
 	}
@@ -275,6 +282,10 @@ func (c *Conn) errorReply(call *Call, h *wire.Header) (failed bool) {
 		if failed = act == NegFail; failed {
 			c.cfg.Versions.forget(c.cfg.Peer)
 		}
+	}
+	if c.replan(call, h.Version, h.Err) {
+		c.end(call, callAgain, nil) // the same call and XID, otherwise cut
+		return false
 	}
 	c.dropCredit(call)
 	c.end(call, callDone, err)

@@ -39,6 +39,10 @@ type Call struct {
 	// MaxReply is the bytes of the largest reply message without its bulk results;
 	// MaxWhole with them, as far as Into does not bound them.
 	MaxReply, MaxWhole int
+	// Grow lets a version 2 peer's answer that a result or the reply needs more room be followed by the same call with
+	// that much, up to Grow bytes for what was too short (D-33). A result longer than its destination then
+	// lies in memory of the call's.
+	Grow int
 
 	// Stream and Moved are the reply, as xdr.Reader.Reset takes them; valid until Free.
 	Stream []byte
@@ -85,7 +89,13 @@ type Call struct {
 	inline  []byte         // the reply's inline bytes
 	results [][]byte       // memory of the Write chunks
 	spares  []*Memory      // stand under the windows of an orphan
-	into    [][]byte
+	grown   []*Memory      // destinations that replace those of Into that were too short
+
+	// What the peer's refusals ask for; see replan.
+	replans           int
+	growWrite, growTo int // Write chunk, and the bytes that it needs; 0: none
+	minReply          int // bytes of the Reply chunk
+	into              [][]byte
 }
 
 // callState is where a call stands.
@@ -128,6 +138,7 @@ func (p *CallPool) Get() *Call {
 // then the connection keeps it until its reply comes.
 func (call *Call) Free() {
 	call.dropMemory()
+	call.dropGrown()
 	call.Msg.DropBulk()
 	clear(call.Into)
 	clear(call.Moved)
@@ -137,6 +148,7 @@ func (call *Call) Free() {
 	call.Into, call.Moved = call.Into[:0], call.Moved[:0]
 	call.results, call.into = call.results[:0], call.into[:0]
 	call.XID, call.Move, call.MoveResults, call.MaxReply, call.MaxWhole, call.Stream = 0, false, false, 0, 0, nil
+	call.Grow, call.growTo, call.minReply = 0, 0, 0
 	call.state, call.err = callIdle, nil
 	call.settled.Store(false)
 	call.gaveUp.Store(false)
@@ -195,6 +207,7 @@ func (c *Conn) do(ctx context.Context, call *Call) error {
 		call.ep = c.ep
 	}
 	call.gaveUp.Store(false) // a timeout on another connection
+	call.replans = 0
 	_, call.bounded = ctx.Deadline()
 	if err := c.settlePause(ctx); err != nil {
 		return err
@@ -230,6 +243,13 @@ func (c *Conn) run(ctx context.Context, call *Call) error {
 		}
 		call.dropMemory() // it may be sent once more
 		if state == callDone {
+			return err
+		}
+		if err := c.grow(call); err != nil {
+			c.mu.Lock()
+			call.state = callIdle
+			c.dropCredit(call)
+			c.mu.Unlock()
 			return err
 		}
 	}
@@ -355,21 +375,21 @@ func (c *Conn) grantWaiting() {
 // transmit plans, exposes and posts a call that has a credit.
 func (c *Conn) transmit(ctx context.Context, call *Call) error {
 	c.mu.Lock()
-	neg := c.neg
+	neg, learned := c.neg, c.learned
 	c.mu.Unlock()
 	if neg.State == NegFailed {
 		return ErrVersion
 	}
-	offer, err := c.planCall(call, neg.Version, neg.State == NegSettled)
+	offer, err := c.planCall(call, neg.Version, neg.State == NegSettled, learned)
 	if neg.State != NegSettled && (err == nil && call.plan.NoMsg || errors.Is(err, chunk.ErrHeader)) {
 		// The first message is at most 1024 octets and a call of the client's (D-3).
 		if err := c.probe(ctx, call); err != nil {
 			return err
 		}
 		c.mu.Lock()
-		neg = c.neg
+		neg, learned = c.neg, c.learned
 		c.mu.Unlock()
-		offer, err = c.planCall(call, neg.Version, true)
+		offer, err = c.planCall(call, neg.Version, true, learned)
 	}
 	if err != nil {
 		return err
@@ -383,19 +403,19 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 	return err
 }
 
-func (c *Conn) planCall(call *Call, version uint32, settled bool) (chunk.Offer, error) {
+func (c *Conn) planCall(call *Call, version uint32, settled bool, learned chunkLimits) (chunk.Offer, error) {
 	send, recv := c.limits(version)
 	if !settled {
 		send = min(send, ProbeSize)
 	}
 	l := chunk.Limits{
 		Version: version, Send: send, MoveAbove: c.cfg.MoveAbove,
-		MaxReads: -1, MaxWrites: -1, SegLen: c.cfg.SegLen, LongMore: c.cfg.LongMore,
+		MaxReads: learned.reads, MaxWrites: learned.writes, SegLen: c.cfg.SegLen, LongMore: c.cfg.LongMore,
 	}
 	if version == wire.Version1 {
 		l.MaxReads = c.cfg.ReadChunks
 	}
-	spec := chunk.ReplySpec{Max: call.MaxReply, MaxWhole: call.MaxWhole}
+	spec := chunk.ReplySpec{Max: call.MaxReply, MaxWhole: call.MaxWhole, Chunk: call.minReply}
 	call.writes = call.writes[:0]
 	whole := spec.Max
 	for _, d := range call.Into {
@@ -410,6 +430,9 @@ func (c *Conn) planCall(call *Call, version uint32, settled bool) (chunk.Offer, 
 	}
 	if l.SegLen > 0 {
 		l.MaxSegs = maxSegments(min(send, recv), max(len(call.Msg.Bulk()), 1), len(call.writes)+1)
+		if learned.segs > 0 {
+			l.MaxSegs = min(l.MaxSegs, learned.segs)
+		}
 	}
 	call.limits = l
 	return call.plan.Plan(&call.Msg, call.Move, l, spec, recv)

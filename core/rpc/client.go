@@ -327,6 +327,8 @@ func (c *Client) encode(inv *invocation, call *engine.Call) error {
 			call.Into = append(call.Into, engine.Dest{Buf: o.into, Mem: o.mem})
 		case o.reply > 0:
 			call.MaxReply, call.MaxWhole = o.reply, 0
+		case o.grow > 0:
+			call.Grow = o.grow
 		case o.auth != nil:
 			auth = &rpcmsg.Plain{Credential: *o.auth}
 		}

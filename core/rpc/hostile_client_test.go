@@ -175,6 +175,7 @@ func tooMuch() (hs []hostile) {
 			return reads(v, wire.Msg, echo, many(17, func(i int) wire.ReadSegment { return seg(uint32(40+8*i), 8) })...)(r, xid)
 		}, wire.ErrorBody{Code: wire.ErrReadChunks, Max: 16}},
 		{"17 Write chunks", chunks(17, 1), wire.ErrorBody{Code: wire.ErrWriteChunks, Max: 16}},
+		{"257 Write chunks", chunks(257, 0), wire.ErrorBody{Code: wire.ErrWriteChunks, Max: 16}},
 		{"513 segments in a Read chunk", func(r *raw, xid, v uint32) []byte {
 			return reads(v, wire.Msg, echo, many(513, func(int) wire.ReadSegment { return seg(44, 8) })...)(r, xid)
 		}, wire.ErrorBody{Code: wire.ErrSegments, Max: 512}},

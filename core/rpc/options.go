@@ -149,6 +149,7 @@ type CallOption struct {
 	mem   *Buffer
 	auth  *rpcmsg.Auth
 	reply int
+	grow  int
 }
 
 // Into names where the next bulk result is to be placed. len(buf) is the most accepted: a longer result
@@ -166,6 +167,13 @@ func WithCred(a *rpcmsg.Auth) CallOption { return CallOption{auth: a} }
 
 // MaxReply is the bytes of the largest results of this call, instead of what its binding says.
 func MaxReply(n int) CallOption { return CallOption{reply: n} }
+
+// MayGrow lets a call be sent again, on the same connection and with the same XID, when a version 2 server answers
+// that a result or the reply needs more room (v2 draft §6.2.4): with that much, up to n bytes for what was too short.
+// The server has executed it by then: one with a duplicate request cache answers from there, another executes it
+// again. A result longer than its Into then lies in memory that is valid only during UnmarshalXDR. Version 1 servers
+// do not say what they need: the error is an *engine.TransportError.
+func MayGrow(n int) CallOption { return CallOption{grow: n} }
 
 // CallInfo is a call as interceptors see it; valid until they return.
 type CallInfo struct {

@@ -119,7 +119,7 @@ func (l *tcpLink) Do(ctx context.Context, call *engine.Call) error {
 	}
 	call.Stream, call.Moved = tc.record, call.Moved[:0]
 	for _, d := range call.Into {
-		call.Moved = append(call.Moved, xdr.Moved{Position: xdr.InOrder, Into: d.Buf})
+		call.Moved = append(call.Moved, xdr.Moved{Position: xdr.InOrder, Into: d.Buf, Loose: call.Grow > 0})
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ type Moved struct {
 	// Into is where the item is to end up when it comes inline after all (InOrder only);
 	// its length is the most accepted. Data lies in Into when it was moved.
 	Into []byte
+	// Loose: one that is longer than Into is no fault when it comes inline; it is read where it lies.
+	Loose bool
 }
 
 // Bulk reads a variable opaque that a binding may move, of at most bound bytes: from
@@ -34,6 +36,9 @@ func (r *Reader) Bulk(bound uint32) []byte {
 	}
 	r.taken++
 	if m.Into == nil {
+		return r.Fixed(n)
+	}
+	if n > len(m.Into) && m.Loose {
 		return r.Fixed(n)
 	}
 	if n > len(m.Into) {
