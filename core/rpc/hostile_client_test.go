@@ -414,6 +414,8 @@ func TestBadKey(t *testing.T) {
 			r.send(enc(h), body)
 			r.expect(0x77, v, &want)
 			r.good(0x77, v)
+			r.conn.Close()
+			<-r.gone
 		}
 	}
 }
