@@ -19,6 +19,7 @@ type Listener struct {
 	rdma   verbs.Listener
 	tcp    net.Listener
 	once   sync.Once
+	admits admission
 }
 
 // Listen binds target, "iwarp://0.0.0.0:20049", "tcp://127.0.0.1:0"; port 0 chooses one.
@@ -32,6 +33,7 @@ func Listen(ctx context.Context, target string, opts ...ListenOption) (*Listener
 		return nil, err
 	}
 	l := &Listener{target: t, opts: o}
+	l.admits.quota = verbs.Quota{Limit: o.connsMax, PerPeer: o.connsPeer}
 	if t.Scheme == "tcp" {
 		var lc net.ListenConfig
 		l.tcp, err = lc.Listen(ctx, "tcp", t.Address)
@@ -109,8 +111,14 @@ func (l *Listener) serve(ctx, life context.Context, s *Server) error {
 // accept sets one connection up.
 func (l *Listener) accept(ctx, life context.Context, s *Server, req verbs.Request, up *connGroup) {
 	peer := req.RemoteAddr()
+	if err := l.admits.enter(peer.Addr()); err != nil {
+		s.complaints.warn("connection not accepted", "peer", peer, "error", err)
+		req.Reject(nil)
+		return
+	}
 	if !s.settingUp() {
 		req.Reject(nil)
+		l.admits.leave(peer.Addr())
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -119,16 +127,18 @@ func (l *Listener) accept(ctx, life context.Context, s *Server, req verbs.Reques
 	up.add()
 	cfg.Closed = func(c *engine.Conn, err error) {
 		if err != nil {
-			s.opts.log.Warn("connection ended", "peer", peer, "error", err)
+			s.complaints.warn("connection ended", "peer", peer, "error", err)
 		}
 		cancel()
+		l.admits.leave(peer.Addr())
 		s.ended(c)
 		up.done()
 	}
 	conn, err := l.ep.Accept(ctx, req, cfg)
 	if err != nil {
-		s.opts.log.Warn("connection not accepted", "peer", peer, "error", err)
+		s.complaints.warn("connection not accepted", "peer", peer, "error", err)
 		cancel()
+		l.admits.leave(peer.Addr())
 		up.done()
 		s.accepted(nil)
 		return

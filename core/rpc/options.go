@@ -37,10 +37,12 @@ type options struct {
 	lowPort bool
 	replies ReplyCache
 	err     error // of an option's argument
+
+	connsMax, connsPeer int // of a listener
 }
 
 func newOptions(opts []Option) (options, error) {
-	o := options{conns: 1, retries: 5, workers: 64, tcpMax: 8 << 20, log: slog.New(slog.DiscardHandler)}
+	o := options{conns: 1, retries: 5, workers: 64, tcpMax: 8 << 20, connsMax: DefaultConnectionLimit, log: slog.New(slog.DiscardHandler)}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -128,9 +130,6 @@ func WithWorkers(n int) Option { return func(o *options) { o.workers = max(n, 1)
 
 // WithReplyCache sets up the duplicate request cache (servers): see ReplyCache for its defaults.
 func WithReplyCache(c ReplyCache) Option { return func(o *options) { o.replies = c } }
-
-// WithBacklog bounds connections that are being set up (listeners). Default 128.
-func WithBacklog(n int) Option { return func(o *options) { o.backlog = n } }
 
 // WithLog is told of what ends connections and of handlers that panic (servers). Default: nothing.
 func WithLog(l *slog.Logger) Option { return func(o *options) { o.log = l } }

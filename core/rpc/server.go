@@ -28,6 +28,8 @@ type Server struct {
 	replies  *replyCache  // nil: none
 	life     context.Context
 	die      context.CancelFunc // ends life: Close
+	// complaints are about peers: what they do may not fill the log.
+	complaints complaints
 
 	mu        sync.Mutex // guards what follows
 	listeners map[*Listener]struct{}
@@ -59,6 +61,7 @@ func NewServer(opts ...ServerOption) *Server {
 	s.replies = newReplyCache(o.replies)
 	s.life, s.die = context.WithCancel(context.Background())
 	s.workers = workers{max: o.workers, run: func(r *Request) { s.execute(r, true) }}
+	s.complaints.log = o.log
 	return s
 }
 

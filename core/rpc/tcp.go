@@ -257,13 +257,20 @@ func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
-			s.opts.log.Warn("connection not accepted", "error", err)
+			s.complaints.warn("connection not accepted", "error", err)
 			time.Sleep(acceptPause)
 			continue
 		case err != nil:
 			return err
 		}
+		peer := nc.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+		if err := l.admits.enter(peer); err != nil {
+			s.complaints.warn("connection not accepted", "peer", nc.RemoteAddr(), "error", err)
+			nc.Close()
+			continue
+		}
 		if !s.settingUp() {
+			l.admits.leave(peer)
 			nc.Close()
 			continue
 		}
@@ -275,7 +282,7 @@ func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 			err := readRecords(nc, l.opts.tcpMax, c.serve)
 			stop()
 			if err != nil {
-				s.opts.log.Warn("connection ended", "peer", nc.RemoteAddr(), "error", err)
+				s.complaints.warn("connection ended", "peer", nc.RemoteAddr(), "error", err)
 			}
 			c.cancel()
 			nc.Close()
@@ -283,6 +290,7 @@ func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 				c.slots <- struct{}{}
 			}
 			c.writer.Wait()
+			l.admits.leave(peer)
 			s.ended(c)
 		})
 	}

@@ -73,7 +73,9 @@ type Listener interface {
 
 // ListenOptions bounds what strangers can make a listener hold.
 type ListenOptions struct {
-	Backlog int // requests in set-up or waiting for Accept, at most; 0: 128
+	// Backlog: requests in set-up or waiting for Accept, at most; 0: 256. Of one address no more than it
+	// leaves free (Quota), where strangers can connect at all.
+	Backlog int
 }
 
 // Request is a peer that wants to connect; nothing has been answered yet, and it may still

@@ -15,19 +15,19 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 )
 
-const defaultBacklog = 128
+const defaultBacklog = 256
 
 // listener takes streams, reads each one's request on a goroutine of its own, and hands
 // out those that are whole.
 type listener struct {
-	dom     *domain
-	in      stream.Listener
-	backlog int
+	dom *domain
+	in  stream.Listener
 
 	mu     sync.Mutex // guards what follows
 	closed bool
-	asking []*request // in set-up, oldest first
-	ready  []*request // whole, not accepted yet
+	asking []*request  // in set-up, oldest first
+	ready  []*request  // whole, not accepted yet
+	quota  verbs.Quota // who has how many of both
 	more   chan struct{}
 	done   chan struct{} // closed with the listener
 }
@@ -59,9 +59,9 @@ func (d *domain) Listen(ctx context.Context, addr string, o verbs.ListenOptions)
 	if err != nil {
 		return nil, fmt.Errorf("iwarp: listen %s: %w", addr, err)
 	}
-	l := &listener{dom: d, in: in, backlog: o.Backlog, more: make(chan struct{}, 1), done: make(chan struct{})}
-	if l.backlog <= 0 {
-		l.backlog = defaultBacklog
+	l := &listener{dom: d, in: in, more: make(chan struct{}, 1), done: make(chan struct{})}
+	if l.quota.Limit = o.Backlog; o.Backlog <= 0 {
+		l.quota.Limit = defaultBacklog
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,28 +98,27 @@ func (l *listener) run() {
 	}
 }
 
-// admit begins a set-up. When the backlog is full, the oldest that is still in set-up gives
-// way: it has shown least.
+// admit begins a set-up. A peer that has its share of the backlog gives up one of its own, the oldest that
+// is still in set-up: it has shown least. Where the backlog is full of many peers' the one with the most does.
 func (l *listener) admit(r *request) {
 	l.mu.Lock()
-	if len(l.asking)+len(l.ready) >= l.backlog { // some may have given up since
-		l.ready = slices.DeleteFunc(l.ready, func(r *request) bool {
-			dead := !r.alive()
-			if dead && r.take() {
-				r.drop()
-			}
-			return dead
-		})
-	}
 	var out *request
 	switch {
 	case l.closed:
 		out = r
-	case len(l.asking)+len(l.ready) < l.backlog:
-	case len(l.asking) > 0:
-		out, l.asking = l.asking[0], l.asking[1:]
-	default:
-		out = r
+	case !l.enter(r):
+		if out = l.victim(r); out == nil {
+			out = r
+			break
+		}
+		l.asking, _ = remove(l.asking, out)
+		l.leave(out)
+		if !l.enter(r) {
+			l.mu.Unlock()
+			out.drop()
+			r.drop()
+			return
+		}
 	}
 	if out != r {
 		l.asking = append(l.asking, r)
@@ -130,6 +129,43 @@ func (l *listener) admit(r *request) {
 	if out != nil {
 		out.drop()
 	}
+}
+
+// enter and leave count a request in the lists. mu is held.
+func (l *listener) enter(r *request) bool {
+	if l.quota.Take(r.RemoteAddr().Addr(), 1) {
+		return true
+	}
+	l.ready = slices.DeleteFunc(l.ready, func(r *request) bool { // some may have given up since
+		dead := !r.alive()
+		if dead {
+			l.leave(r)
+			if r.take() {
+				r.drop()
+			}
+		}
+		return dead
+	})
+	return l.quota.Take(r.RemoteAddr().Addr(), 1)
+}
+
+func (l *listener) leave(r *request) { l.quota.Give(r.RemoteAddr().Addr(), 1) }
+
+// victim is the request in set-up that makes room for r, or nil. mu is held.
+func (l *listener) victim(r *request) *request {
+	var out *request
+	most := 0
+	peer := verbs.PeerKey(r.RemoteAddr().Addr())
+	for _, a := range l.asking {
+		addr := a.RemoteAddr().Addr()
+		if verbs.PeerKey(addr) == peer {
+			return a
+		}
+		if n := l.quota.Held(addr); n > most {
+			out, most = a, n
+		}
+	}
+	return out
 }
 
 // drop ends the request without a word; its reader notices.
@@ -173,8 +209,12 @@ func remove(list []*request, r *request) ([]*request, bool) {
 func (l *listener) forget(r *request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asking, _ = remove(l.asking, r)
-	l.ready, _ = remove(l.ready, r)
+	var asked, offered bool
+	l.asking, asked = remove(l.asking, r)
+	l.ready, offered = remove(l.ready, r)
+	if asked || offered {
+		l.leave(r)
+	}
 }
 
 // offer hands r to Accept. From here on it is rejected if nobody answers it in time.
@@ -183,7 +223,7 @@ func (l *listener) offer(r *request) bool {
 	defer l.mu.Unlock()
 	var had bool
 	if l.asking, had = remove(l.asking, r); !had || l.closed {
-		return false
+		return false // shut counts nothing any more
 	}
 	l.ready = append(l.ready, r)
 	r.mu.Lock()
@@ -204,6 +244,7 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 		if len(l.ready) > 0 {
 			r := l.ready[0]
 			l.ready = l.ready[1:]
+			l.leave(r)
 			if len(l.ready) > 0 {
 				poke(l.more)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -120,6 +121,64 @@ func TestBacklog(t *testing.T) {
 		}
 		if _, err := r.Accept(t.Context(), o.options(0)); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// TestBacklogIsShared: a flood of half-done set-ups from one address, of which each is younger than the
+// honest one from another, does not push that out.
+func TestBacklogIsShared(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
+		l, err := o.dom.Listen(t.Context(), "127.0.0.1:0", verbs.ListenOptions{Backlog: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := func(addr string) *peer {
+			s, err := n.Dial(t.Context(), addr, l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return &peer{t: t, s: s}
+		}
+		honest := from("192.0.2.1")
+		honest.raw(request(true)[:10]) // the rest is under way
+		for range 50 {
+			from("192.0.2.2")
+		}
+		for i := range 5 { // the backlog is full: those of whom there are most give way
+			from("198.51.100." + strconv.Itoa(i))
+		}
+		honest.raw(request(true)[10:])
+		r, err := l.Accept(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.RemoteAddr() != honest.s.LocalAddr() {
+			t.Errorf("the request of %v surfaced, want %v's", r.RemoteAddr(), honest.s.LocalAddr())
+		}
+		if _, err := r.Accept(t.Context(), o.options(0)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestBytePerSecond: a request that trickles in is given up when its time is over, however lively it looks.
+func TestBytePerSecond(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
+		s, err := n.Dial(t.Context(), "", o.listen(t, o.options(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for _, b := range request(true) {
+			if _, err = s.Writev([][]byte{{b}}); err != nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if d := time.Since(start); err == nil || d > 11*time.Second {
+			t.Errorf("after %v: %v, want the stream's end after 10 s", d, err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
-const defaultBacklog = 128
+const defaultBacklog = 256
 
 type listener struct {
 	dom     *domain

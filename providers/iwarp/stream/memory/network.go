@@ -60,10 +60,17 @@ func (n *Network) ephemeral() uint16 {
 	}
 }
 
-// Dial implements stream.Network.
-func (n *Network) Dial(ctx context.Context, _, addr string) (stream.Stream, error) {
+// Dial implements stream.Network. local, if not empty, is the address that the dialler claims.
+func (n *Network) Dial(ctx context.Context, local, addr string) (stream.Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	from := localhost
+	if local != "" {
+		var err error
+		if from, err = netip.ParseAddr(local); err != nil {
+			return nil, fmt.Errorf("dial %s: %w", addr, err)
+		}
 	}
 	port, err := portOf(addr)
 	if err != nil {
@@ -75,7 +82,7 @@ func (n *Network) Dial(ctx context.Context, _, addr string) (stream.Stream, erro
 	if l == nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, syscall.ECONNREFUSED)
 	}
-	a, b := n.pair(netip.AddrPortFrom(localhost, n.ephemeral()), l.at)
+	a, b := n.pair(netip.AddrPortFrom(from, n.ephemeral()), l.at)
 	l.push(b)
 	return a, nil
 }

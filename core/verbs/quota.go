@@ -1,0 +1,66 @@
+package verbs
+
+import "net/netip"
+
+// Quota divides a bounded number of things among peers, told apart by address: connections, set-ups,
+// bytes. A peer may hold as many as it leaves free, so that one alone gets half, k of them
+// k parts of k+1, and there is always some for another. A Quota is guarded by its owner's lock.
+type Quota struct {
+	Limit   int // of all peers together
+	PerPeer int // of one; 0: as many as it leaves free
+	used    int
+	held    map[netip.Addr]int
+}
+
+// PeerKey is what tells peers apart: the IPv4 address, or the /64 network of an IPv6 address, as a host
+// has all of that to choose from.
+func PeerKey(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		p, _ := a.Prefix(64)
+		return p.Addr()
+	}
+	return a
+}
+
+// Used is how many are taken, Held how many of them peer has.
+func (q *Quota) Used() int                { return q.used }
+func (q *Quota) Held(peer netip.Addr) int { return q.held[PeerKey(peer)] }
+
+// Take gives n to peer. False: that is more than there are, or than the peer may have. The first one
+// is always given while there is any.
+func (q *Quota) Take(peer netip.Addr, n int) bool {
+	free := q.Limit - q.used - n
+	if free < 0 {
+		return false
+	}
+	k := PeerKey(peer)
+	most := q.PerPeer
+	if most == 0 {
+		most = max(free, 1)
+	}
+	if q.held[k]+n > most {
+		return false
+	}
+	if q.held == nil {
+		q.held = make(map[netip.Addr]int)
+	}
+	q.held[k] += n
+	q.used += n
+	return true
+}
+
+// Give takes n of peer's back.
+func (q *Quota) Give(peer netip.Addr, n int) {
+	k := PeerKey(peer)
+	left := q.held[k] - n
+	if left < 0 {
+		panic("verbs: a peer gives back more than it was given")
+	}
+	q.used -= n
+	if left == 0 {
+		delete(q.held, k)
+		return
+	}
+	q.held[k] = left
+}
