@@ -4,6 +4,7 @@
 #   make test    all tests, the concurrent packages again under the race detector
 #   make lint    formatting, vet, staticcheck, a build without cgo
 #   make race    every test under the race detector (slow)
+#   make soak    worlds of servers, clients and faults under simulated time, for SOAKTIME
 #   make fuzz    every fuzz target in turn, FUZZTIME each
 #   make bench   against raw TCP and gRPC on this machine, as a table of targets
 #   make interop FABRIC=siw   against the Linux kernel's client and server, in virtual machines (root, Debian 12)
@@ -13,6 +14,7 @@
 SHELL   := /bin/bash
 GO      ?= go
 FUZZTIME ?= 60s
+SOAKTIME ?= 30m
 BENCHFLAGS ?=
 DEMOFLAGS ?=
 FABRIC  ?= siw
@@ -28,7 +30,7 @@ RACE := core/engine core/rpc providers/loopback providers/iwarp ulp/nfs extensio
 # Modules of their own, so that their dependencies stay out of the main one.
 NESTED := test/bench
 
-.PHONY: demo test lint race fuzz bench interop interop-smoke build clean
+.PHONY: demo test lint race soak fuzz bench interop interop-smoke build clean
 .DEFAULT_GOAL := build
 
 build:
@@ -41,6 +43,7 @@ test:
 	tools/need test
 	$(GO) test ./...
 	tools/race $(RACE)
+	RPCRDMA_SOAK_SEEDS=10000 $(GO) test -tags invariants ./test/soak
 	@set -e; for d in $(NESTED); do echo "$(GO) -C $$d test ./..."; $(GO) -C $$d test ./...; done
 
 race:
@@ -54,6 +57,9 @@ lint: $(TOOLS)/staticcheck
 	CGO_ENABLED=0 $(GO) build ./...
 	@set -e; for d in $(NESTED); do echo "$$d: vet, staticcheck"; \
 	  $(GO) -C $$d vet ./...; (cd $$d && $(TOOLS)/staticcheck ./...); done
+
+soak:
+	RPCRDMA_SOAK_TIME=$(SOAKTIME) $(GO) test -tags invariants -timeout 0 -v ./test/soak
 
 fuzz:
 	tools/fuzz $(FUZZTIME)
