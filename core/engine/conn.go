@@ -103,7 +103,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 
 // Dial connects to addr. Nothing is sent before the first call. Closing the endpoint ends it.
 func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
-	ctx, end, err := e.settingUp(ctx)
+	setup, end, err := e.settingUp(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,12 @@ func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, er
 	if err != nil {
 		return nil, err
 	}
-	vc, err := e.dom.Dial(ctx, addr, c.options())
+	vc, err := e.dom.Dial(setup, addr, c.options())
 	if err != nil {
 		c.unborn()
+		if setup.Err() != nil && ctx.Err() == nil {
+			err = context.Cause(setup) // ours, whatever the provider made of it
+		}
 		return nil, err
 	}
 	c.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,8 +22,8 @@ import (
 const program = 0x20000050 // of those for users (RFC 5531 §8.3)
 
 var (
-	procEcho = &rpc.Proc{Program: program, Version: 1, Number: 1, Name: "ECHO", Binding: binding.Binding{MaxReply: mostBytes + 16}}
-	procRead = &rpc.Proc{Program: program, Version: 1, Number: 2, Name: "READ", Binding: binding.Binding{Results: true, MaxReply: 16}}
+	procEcho = &rpc.Proc{Program: program, Version: 1, Number: 1, Name: "ECHO", Idempotent: true, Binding: binding.Binding{MaxReply: mostBytes + 16}}
+	procRead = &rpc.Proc{Program: program, Version: 1, Number: 2, Name: "READ", Idempotent: true, Binding: binding.Binding{Results: true, MaxReply: 16}}
 	procAdd  = &rpc.Proc{Program: program, Version: 1, Number: 3, Name: "ADD", Binding: binding.Binding{Args: true, MaxReply: 16}}
 )
 
@@ -154,7 +155,7 @@ func (s *service) add(_ context.Context, r *rpc.Request) error {
 	if i := wrong(b, tag); i >= 0 {
 		s.book.errorf("ADD %#x: byte %d of %d of the arguments is not what was sent", tag, i, len(b))
 	}
-	if n > 1 && false {
+	if n > 1 {
 		s.book.errorf("ADD %#x is executed %d times", tag, n)
 	}
 	r.Results.Uint64(tag)
@@ -267,6 +268,8 @@ func (w *world) excuses(err error, doomed bool) bool {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return doomed
+	case w.leaves > 0 && errors.Is(err, net.ErrClosed):
+		return true
 	case strings.HasPrefix(err.Error(), "connect to "): // the first connection of a call does not come up
 		p := &w.plan
 		return errors.Is(err, syscall.ECONNREFUSED) && (p.RefuseEvery > 0 || w.restarts > 0) ||

@@ -246,7 +246,7 @@ type conn struct {
 	handler verbs.Handler
 	pool    *pool
 
-	post sync.Mutex // keeps what is posted and its book in one order; never taken by a completion
+	post sync.Mutex // keeps what is posted and its book in one order; not taken by completions
 
 	mu      sync.Mutex
 	account account
@@ -457,6 +457,7 @@ func (c *conn) completed(cp *verbs.Completion) {
 
 func (b *inbox) Disconnected(err error) {
 	c := (*conn)(b)
+	c.post.Lock() // what is being refused just now leaves the book first
 	c.mu.Lock()
 	if c.gone {
 		c.d.book.errorf("Disconnected twice")
@@ -467,6 +468,7 @@ func (b *inbox) Disconnected(err error) {
 	}
 	clear(c.exposed) // the end fences what is left
 	c.mu.Unlock()
+	c.post.Unlock()
 	c.d.w.forget(c)
 	if !c.d.explains(err) {
 		c.d.book.errorf("a connection ended without a fault: %v", err)

@@ -31,9 +31,10 @@ type world struct {
 	client   []rpc.Option
 	inline   bool // ECHO runs on the reading goroutine
 	slow     time.Duration
-	flips    bool // bits change under way
-	breaks   bool // streams are cut or changed
-	restarts int  // the listener ends and comes back
+	flips    bool          // bits change under way
+	breaks   bool          // streams are cut or changed
+	restarts int           // the listener ends and comes back
+	leaves   time.Duration // the first client is closed after that long, whatever its callers are at; 0: not
 	clients  int
 	callers  int // per client
 	calls    int // per caller
@@ -60,6 +61,9 @@ func newWorld(seed uint64) *world {
 	w.slow = time.Duration(r.IntN(3)) * time.Millisecond
 	if r.IntN(4) == 0 {
 		w.restarts = 1 + r.IntN(2)
+	}
+	if r.IntN(6) == 0 {
+		w.leaves = time.Duration(1+r.IntN(10_000)) * time.Microsecond
 	}
 	upTo := func(most time.Duration) time.Duration { return time.Duration(r.Int64N(int64(most)) + 1) }
 	often := func(n int) bool { return r.IntN(n) == 0 }
@@ -191,6 +195,12 @@ func (s *stage) play(tb testing.TB, w *world) {
 		for j := range w.callers {
 			callers.Go((&caller{w: w, client: c, seed: uint64(i*100 + j), calls: w.calls}).run)
 		}
+	}
+	if w.leaves > 0 && len(clients) > 0 {
+		callers.Go(func() {
+			time.Sleep(w.leaves)
+			clients[0].Close()
+		})
 	}
 	callers.Wait()
 	for i, c := range clients {
