@@ -50,6 +50,7 @@ type conn struct {
 	state  state
 	lived  bool  // it was up
 	cause  error // once ended: what Disconnected gets
+	there  error // after a work that ended the connection: the peer's cause; it ends when that work is reported
 	refuse error // from closing on: what methods return
 
 	sq     workList // posted, not carried out
@@ -60,8 +61,10 @@ type conn struct {
 	in     ring[verbs.Completion] // receives, filled, not reported
 
 	pumping    bool // somebody carries out works
+	sent       bool // and has put a message into the peer's hands, who may not know
 	incoming   bool // the peer's pump fills a receive of ours
 	completing bool // somebody is in Handler.Complete, or about to be
+	news       bool // what it reports or has reported last was not Sends alone
 	driving    bool // somebody is in Drive
 	kicked     bool
 	resident   bool // it is the resident reader's turn: nobody drove lately
@@ -259,6 +262,9 @@ func (c *conn) end(ours, peers error) {
 	c.mu.Lock()
 	c.terminate(ours, nil)
 	p := c.peer
+	if c.there != nil {
+		peers = c.there
+	}
 	c.mu.Unlock()
 	if p == nil {
 		return

@@ -90,10 +90,7 @@ func (c *conn) read() {
 			}
 			continue
 		default:
-			if c.complete(true) {
-				if c.driving { // it came meanwhile, and has asked stop too early
-					poke(c.driverWake)
-				}
+			if c.completeAside(true) {
 				continue
 			}
 		}
@@ -118,8 +115,11 @@ func (c *conn) bury() {
 	}
 	for c.complete(true) {
 	}
-	cause := c.cause
+	cause, there := c.cause, c.there
 	c.mu.Unlock()
+	if there != nil {
+		c.end(nil, there)
+	}
 	c.handler.Disconnected(cause)
 	c.dom.leave(c)
 }

@@ -49,10 +49,34 @@ func (c *conn) Flush() {
 func (c *conn) flush() {
 	for more := true; more; {
 		more = c.pump()
-		for c.complete(false) {
+		c.visit()
+		for c.completeAside(false) {
 		}
 	}
 	c.handOver()
+}
+
+// visits is how many batches a visit reports at most: who flushes has something else to do.
+const visits = 4
+
+// visit lets the peer hear of what was sent to it: at once, on this goroutine, where nobody
+// reads there, which spares a wake-up each way, else by waking who does. From within Complete
+// it is always the latter, or the two ends would go on and on inside one another. mu is held, and
+// released meanwhile.
+func (c *conn) visit() {
+	if !c.sent {
+		return
+	}
+	c.sent = false
+	here := !c.completing
+	c.mu.Unlock()
+	p := c.peer
+	p.mu.Lock()
+	for n := 0; here && n < visits && p.resident && p.state != ended && p.completeAside(true); n++ {
+	}
+	p.handOver()
+	p.mu.Unlock()
+	c.mu.Lock()
 }
 
 // pump carries out works, in order. mu is held, and released during each; pumping keeps
@@ -66,12 +90,13 @@ func (c *conn) pump() bool {
 		e := c.sq.pop()
 		c.mu.Unlock()
 		f := c.carryOut(e)
-		if f != nil {
-			e.status = f.status
-			c.end(f.here, f.there)
-		}
 		c.mu.Lock()
+		if f != nil {
+			e.status, c.there = f.status, f.there
+			c.terminate(f.here, nil)
+		}
 		c.cq.push(e)
+		c.sent = c.sent || e.op == verbs.OpSend || e.op == verbs.OpSendInvalidate
 		bytes += e.n
 	}
 	c.pumping = false
@@ -146,7 +171,6 @@ func (c *conn) send(e *work) *fault {
 	p.mu.Lock()
 	p.incoming = false
 	p.in.push(cp)
-	p.handOver()
 	p.mu.Unlock()
 	return nil
 }
