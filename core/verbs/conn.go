@@ -72,8 +72,9 @@ type Handler interface {
 // Driver is a Conn whose input may be read by a waiting caller (leader and
 // followers), which spares the hand-off from a reader goroutine.
 type Driver interface {
-	// Drive reads and completes on this goroutine until stop returns true (it is asked
-	// before each wait and after each batch), until Kick, or until the connection ends.
+	// Drive reads and completes on this goroutine until stop returns true, until Kick, or
+	// until the connection ends. stop is asked before each wait and after each batch, and
+	// when another goroutine's Flush has completed an Invalidate, which the leader may wait for.
 	// It returns false at once when another goroutine drives. When nobody has driven for
 	// a millisecond the provider's own reader takes over until the next Drive.
 	Drive(stop func() bool) bool

@@ -35,7 +35,7 @@ func (c *conn) Flush() {
 			c.sweep()
 		}
 		c.mu.Unlock()
-		c.completeLocal()
+		c.completeLocal(false)
 		return
 	}
 	c.pumping = true
@@ -46,7 +46,7 @@ func (c *conn) Flush() {
 	}
 	c.pump()
 	c.mu.Unlock()
-	c.completeLocal()
+	c.completeLocal(false)
 }
 
 // pump carries the role as far as it goes without waiting, and lets it go or leaves it to
@@ -57,7 +57,7 @@ func (c *conn) pump() {
 		if o.written() && o.size >= reportFrom && c.done.head != nil {
 			o.size = 0
 			c.mu.Unlock()
-			c.completeLocal()
+			c.completeLocal(false)
 			c.mu.Lock()
 			continue
 		}
@@ -262,7 +262,7 @@ func (c *conn) write() {
 			continue
 		}
 		c.mu.Unlock()
-		c.completeLocal()
+		c.completeLocal(false)
 		c.mu.Lock()
 	}
 }

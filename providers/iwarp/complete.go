@@ -1,11 +1,15 @@
 package iwarp
 
-import "github.com/rpcrdma/rpcrdma/core/verbs"
+import (
+	"slices"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
 
 // completeLocal reports works that were carried out, unless somebody is completing: that
 // one looks again after it let go, so nothing is left behind and nobody waits. This
-// covers a Flush from within Complete.
-func (c *conn) completeLocal() {
+// covers a Flush from within Complete. reading: the caller is who reads.
+func (c *conn) completeLocal(reading bool) {
 	for {
 		c.mu.Lock()
 		none := c.done.head == nil
@@ -13,8 +17,17 @@ func (c *conn) completeLocal() {
 		if none || !c.completing.TryLock() {
 			return
 		}
-		c.report(c.takeDone(c.batch[:0]))
+		batch := c.takeDone(c.batch[:0])
+		fenced := slices.ContainsFunc(batch, func(cp verbs.Completion) bool { return cp.Op == verbs.OpInvalidate })
+		c.report(batch)
 		c.completing.Unlock()
+		if fenced && !reading {
+			c.mu.Lock()
+			if c.driving {
+				c.interrupt() // it may wait for that
+			}
+			c.mu.Unlock()
+		}
 	}
 }
 
@@ -34,7 +47,7 @@ func (c *conn) completeAll() {
 		c.report(batch)
 		c.completing.Unlock()
 	}
-	c.completeLocal()
+	c.completeLocal(true)
 }
 
 // report is called with completing held.

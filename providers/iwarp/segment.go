@@ -255,5 +255,5 @@ func (c *conn) resume() {
 		c.pump()
 	}
 	c.mu.Unlock()
-	c.completeLocal()
+	c.completeLocal(true)
 }

@@ -163,6 +163,30 @@ var driveChecks = []check{
 			}
 		}
 	}},
+	{name: "a leader is asked again when another's Flush has fenced a window", run: func(w *world) {
+		a, b := w.connect(link{})
+		w.meet(a, b)
+		d := w.driver(a)
+		r := w.alloc(a.dom, 100)
+		for range 50 {
+			var fence atomic.Uint64
+			in := make(chan struct{})
+			var once sync.Once
+			left := make(chan bool, 1)
+			go func() {
+				left <- d.Drive(func() bool {
+					once.Do(func() { close(in) })
+					id := fence.Load()
+					return id != 0 && a.isDone(id)
+				})
+			}()
+			among(w, "Drive", in)
+			ids := a.post(invalidate(a.expose(r, 0, 100, verbs.RemoteWrite)))
+			fence.Store(ids[0])
+			a.conn.Flush()
+			among(w, "the leader to hear of the fence", left)
+		}
+	}},
 	{name: "the end of the connection ends Drive", run: func(w *world) {
 		for _, how := range ways[:2] {
 			for _, far := range []bool{false, true} {

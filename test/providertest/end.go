@@ -454,6 +454,13 @@ func (e *end) state() string {
 		len(e.msgs), len(e.works), open, e.gone, e.cause)
 }
 
+// isDone tells whether a work has completed.
+func (e *end) isDone(id uint64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.works[id].done > 0
+}
+
 // status waits for a work's completion.
 func (e *end) status(id uint64) verbs.Status {
 	e.w.Helper()
