@@ -17,11 +17,12 @@ import (
 func (c *Conn) await(ctx context.Context, call *Call) error {
 	var stop func() bool
 	for !call.settled.Load() && !call.over(ctx) {
-		if c.driver == nil || !c.leading.CompareAndSwap(false, true) {
+		if !c.takeLead(call) {
 			select {
 			case <-call.wake:
 			case <-ctx.Done():
 			}
+			c.followers.Add(-1)
 			continue
 		}
 		if stop == nil && ctx.Done() != nil {
@@ -48,14 +49,31 @@ func (call *Call) over(ctx context.Context) bool {
 	return call.gaveUp.Load() || ctx.Err() != nil
 }
 
+// takeLead makes call's caller the leader, or else one of followers: it is to wait. Who has become one
+// looks once more whether there is a leader, so that no leader leaves between the two unseen.
+func (c *Conn) takeLead(call *Call) bool {
+	if c.driver == nil || !c.leading.CompareAndSwap(false, true) {
+		c.followers.Add(1)
+		if c.driver == nil || !c.leading.CompareAndSwap(false, true) {
+			return false
+		}
+		c.followers.Add(-1)
+	}
+	call.leads.Store(true)
+	return true
+}
+
 // endLead lets others lead.
 func (c *Conn) endLead(call *Call) {
+	call.leads.Store(false)
 	c.leading.Store(false)
 	if !call.stop() {
 		runtime.Gosched() // kicked, or the connection has ended and Disconnected is on its way
 		return
 	}
-	c.passLead(call)
+	if c.followers.Load() > 0 {
+		c.passLead(call)
+	}
 }
 
 // passLead wakes one caller that waits, to take the lead. One that is woken and has given up
@@ -122,8 +140,9 @@ func (c *Conn) giveUp(ctx context.Context, call *Call) error {
 // sitOut waits for fences that are under way, whoever reads the connection.
 func (c *Conn) sitOut(call *Call) error {
 	for !call.settled.Load() {
-		if c.driver == nil || !c.leading.CompareAndSwap(false, true) {
+		if !c.takeLead(call) {
 			<-call.wake
+			c.followers.Add(-1)
 			continue
 		}
 		c.driver.Drive(call.settled.Load)

@@ -30,17 +30,18 @@ type Conn struct {
 	ours   atomic.Bool   // we end it: no verdict on the peer's versions
 	settle time.Time     // nothing leaves before (D-39); zero: at once
 
-	in      inbound     // used by Complete only
-	leading atomic.Bool // a caller is in Drive
+	in        inbound      // used by Complete only
+	dirty     atomic.Bool  // posted since the last Flush
+	leading   atomic.Bool  // a caller is in Drive
+	followers atomic.Int32 // callers that wait, or are about to, for who leads
 
 	held int // bytes of chunk memory for the peer's calls; guarded by the endpoint's pool
 
 	mu       sync.Mutex // guards what follows, and covers every Post
 	down     bool       // Disconnected has come
 	err      error      // why, when down
-	dirty    bool       // posted since the last Flush
 	neg      Negotiation
-	latched  uint32 // the version of the peer's calls (D-4); 0: none yet
+	latched  uint32 // the version of the peer's calls (D-4); 0: none yet; Complete writes it, and reads it without mu
 	credits  credits
 	waiting  callQueue // for a credit
 	learned  chunkLimits
@@ -272,14 +273,7 @@ func (c *Conn) Complete(cs []verbs.Completion) {
 			c.completed(&cs[i])
 		}
 	}
-	c.mu.Lock()
-	c.drain()
-	dirty := c.dirty
-	c.dirty = false
-	c.mu.Unlock()
-	if dirty {
-		c.vc.Flush()
-	}
+	c.flush()
 }
 
 // completed handles the end of a work request of ours.
@@ -307,6 +301,7 @@ func (c *Conn) completed(cp *verbs.Completion) {
 			c.invalidated(c.calls.at(i))
 		}
 	}
+	c.drain()
 	c.mu.Unlock()
 	if finished != nil {
 		finished.finish()
@@ -401,9 +396,12 @@ func (c *Conn) unreserve() {
 func (c *Conn) lostErr() error { return &LostError{Err: c.err} }
 
 func (c *Conn) event(e obs.Event) {
-	if c.cfg.Recorder == nil {
-		return
+	if c.cfg.Recorder != nil {
+		c.record(e)
 	}
+}
+
+func (c *Conn) record(e obs.Event) {
 	e.Conn, e.At = c.id, obs.Now()
 	c.cfg.Recorder.Record(e)
 }

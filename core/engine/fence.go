@@ -86,7 +86,9 @@ func (c *Conn) settled(call *Call) {
 		return
 	}
 	call.settled.Store(true)
-	call.wakeUp()
+	if !call.leads.Load() { // if it leaves the lead now, it looks after that
+		call.wakeUp()
+	}
 }
 
 // end takes call out of what waits for replies; it is settled when it is fenced. Called with mu

@@ -23,7 +23,7 @@ func workID(k workKind, i uint32) uint64 { return uint64(i)<<3 | uint64(k) }
 // mu held, and not when down. An error of Post means that the connection is ending: Disconnected
 // follows and takes care of what is left.
 func (c *Conn) post(ws []verbs.Work) {
-	c.dirty = true
+	c.dirty.Store(true)
 	if len(c.outbox) == 0 {
 		ws = ws[c.submit(ws):]
 	}
@@ -40,7 +40,7 @@ func (c *Conn) drain() {
 		return
 	}
 	if n := c.submit(c.outbox); n > 0 {
-		c.dirty = true
+		c.dirty.Store(true)
 		c.outbox = slices.Delete(c.outbox, 0, n)
 	}
 }
@@ -62,13 +62,9 @@ func (c *Conn) submit(ws []verbs.Work) int {
 	return n
 }
 
-// flush sends what lies posted. Called without mu, outside Complete.
+// flush sends what lies posted. Called without mu.
 func (c *Conn) flush() {
-	c.mu.Lock()
-	dirty := c.dirty
-	c.dirty = false
-	c.mu.Unlock()
-	if dirty {
+	if c.dirty.Load() && c.dirty.Swap(false) {
 		c.vc.Flush()
 	}
 }

@@ -54,6 +54,7 @@ type Call struct {
 	wake    chan struct{}
 	settled atomic.Bool // Do has something to look at: set with Conn.mu held
 	gaveUp  atomic.Bool // it has waited for CallTimeout
+	leads   atomic.Bool // Do is in Drive, and looks by itself
 	// For who leads: stop is what Drive asks, onCancel what its context's end calls; bound once. onCancel sets
 	// cancelled, and driver is whom it kicks.
 	stop      func() bool
@@ -231,13 +232,7 @@ func (c *Conn) run(ctx context.Context, call *Call) error {
 		if err := c.await(ctx, call); err != nil {
 			return err
 		}
-		c.mu.Lock()
-		state, err := call.state, call.err
-		if state == callAgain {
-			call.state = callReady
-			call.settled.Store(false)
-		}
-		c.mu.Unlock()
+		state, err := call.state, call.err // settled: they are ours
 		if state == callDone && err == nil {
 			return nil
 		}
@@ -245,6 +240,10 @@ func (c *Conn) run(ctx context.Context, call *Call) error {
 		if state == callDone {
 			return err
 		}
+		c.mu.Lock()
+		call.state = callReady
+		call.settled.Store(false)
+		c.mu.Unlock()
 		if err := c.grow(call); err != nil {
 			c.mu.Lock()
 			call.state = callIdle

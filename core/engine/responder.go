@@ -121,9 +121,7 @@ func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why e
 	if c.cfg.Serve == nil && (h.Version == wire.Version1 || h.Proc < wire.Optional) {
 		return body, errSilent // we take no calls (D-40); an operation is answered all the same (D-12)
 	}
-	c.mu.Lock()
 	latched := c.latched
-	c.mu.Unlock()
 	switch {
 	case latched != 0 && h.Version != latched: // D-4
 		return wire.ErrorBody{Code: wire.ErrVers, Low: latched, High: latched}, ErrVersion
@@ -250,6 +248,7 @@ func (c *Conn) readDone(r *Request, s verbs.Status) {
 		c.ep.blame(c, r)
 	}
 	ready := r.left == 0
+	c.drain()
 	c.postReads()
 	c.mu.Unlock()
 	switch {

@@ -105,6 +105,21 @@ func BenchmarkEcho64(b *testing.B) {
 	}
 }
 
+// BenchmarkSmall64 is the same with a reply that is known to fit, so that no chunk is offered: what
+// a call costs at least.
+func BenchmarkSmall64(b *testing.B) {
+	f := serve(b, "loopback://127.0.0.1:0")
+	c := dial(b, f.url)
+	bg := context.Background()
+	in, out := blob(pattern(64)), make(blob, 0, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.Call(bg, procEcho, &in, &out, rpc.MaxReply(72)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkEcho64Parallel(b *testing.B) {
 	f := serve(b, "loopback://127.0.0.1:0")
 	c := dial(b, f.url)
