@@ -1,6 +1,9 @@
 package iwarp
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 // residentAfter is how long nobody must have driven before the resident reader takes over.
 const residentAfter = time.Millisecond
@@ -58,6 +61,10 @@ func (c *conn) Kick() {
 // connection. While calls follow each other it only looks up once in a millisecond.
 func (c *conn) read() {
 	defer c.dom.gone.Done()
+	if c.dom.opt.thread {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	tick := time.NewTimer(time.Hour)
 	tick.Stop()
 	c.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 )
 
 const (
@@ -32,6 +33,8 @@ type options struct {
 	settle, linger   time.Duration
 	setup            time.Duration
 	reads            int
+	thread           bool
+	spin             time.Duration
 }
 
 func defaults() options {
@@ -65,9 +68,18 @@ var optionTable = map[string]option{
 		func(o *options, v string) bool { return duration(v, &o.setup) && o.setup > 0 }},
 	"reads": {"16", "RDMA Reads in flight in each direction, unless a connection asks otherwise", "1 to 1024",
 		func(o *options, v string) bool { return number(v, 1, maxReads, func(n int) { o.reads = n }) }},
+	"reader": {"poller", "where who reads a connection waits: poller (the runtime's), or thread, in the kernel on a thread of its own", readerWant,
+		func(o *options, v string) bool {
+			o.thread = v == "thread"
+			return v == "poller" || o.thread && stream.Threads
+		}},
+	"spin": {"0s", "how long who waits for input polls for it first, while that pays; it costs a core as long", "a duration up to " + stream.MaxSpin.String(),
+		func(o *options, v string) bool { return duration(v, &o.spin) && o.spin <= stream.MaxSpin }},
 	"linger": {"2s", "how long an orderly close waits for what is still to leave and for the peer", "a duration",
 		func(o *options, v string) bool { return duration(v, &o.linger) }},
 }
+
+var readerWant = map[bool]string{true: "poller or thread", false: "poller; threads need Linux"}[stream.Threads]
 
 func parse[T any](v string, f func(string) (T, error), to *T) bool {
 	x, err := f(v)

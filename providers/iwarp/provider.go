@@ -64,7 +64,7 @@ func (p *provider) Open(_ context.Context, local string, options map[string]stri
 	}
 	n := p.net
 	if n == nil {
-		n = stream.TCP{NoDelay: o.noDelay, SendBuf: o.sendBuf, RecvBuf: o.recvBuf}
+		n = stream.TCP{NoDelay: o.noDelay, SendBuf: o.sendBuf, RecvBuf: o.recvBuf, Thread: o.thread, Spin: o.spin}
 	}
 	return newDomain(n, local, o), nil
 }

@@ -1,6 +1,9 @@
 package iwarp_test
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"net"
 	"testing"
 
@@ -8,6 +11,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
 	"github.com/rpcrdma/rpcrdma/test/providertest"
 )
@@ -21,6 +25,49 @@ func TestProvider(t *testing.T) {
 		ShortSetup:   map[string]string{"setup": "300ms"},
 		Stall:        stall,
 	})
+}
+
+// with is a provider that adds options to those of each Open.
+type with struct {
+	verbs.Provider
+	options map[string]string
+}
+
+func (p with) Open(ctx context.Context, local string, options map[string]string) (verbs.Domain, error) {
+	all := maps.Clone(p.options)
+	maps.Copy(all, options)
+	return p.Provider.Open(ctx, local, all)
+}
+
+// modes are the ways to wait for input, besides the default.
+var modes = map[string]map[string]string{
+	"thread": {"reader": "thread"},
+	"spin":   {"spin": "50us"},
+}
+
+// TestModes is the whole contract in each of them.
+func TestModes(t *testing.T) {
+	for name, options := range modes {
+		if options["reader"] == "thread" && !stream.Threads {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			providertest.Run(t, func(*testing.T) verbs.Provider { return with{iwarp.New(nil), options} }, providertest.Options{
+				SmallBuffers: map[string]string{"sndbuf": "4096", "rcvbuf": "4096"},
+				ShortSetup:   map[string]string{"setup": "300ms"},
+				Stall:        stall,
+			})
+		})
+	}
+}
+
+func TestModesThatAreNone(t *testing.T) {
+	for _, bad := range []map[string]string{{"reader": "epoll"}, {"spin": "2ms"}, {"spin": "-1us"}, {"spin": "50"}} {
+		var e *verbs.OptionError
+		if _, err := iwarp.New(nil).Open(t.Context(), "", bad); !errors.As(err, &e) || bad[e.Key] != e.Value || e.Want == "" {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
 }
 
 // stall leaves set-ups half done: streams that say nothing, and streams that stop within

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // networks are what must behave alike.
 var networks = map[string]func() stream.Network{
 	"TCP":               func() stream.Network { return stream.TCP{NoDelay: true} },
+	"TCP, thread":       func() stream.Network { return stream.TCP{NoDelay: true, Thread: true} },
+	"TCP, spinning":     func() stream.Network { return stream.TCP{NoDelay: true, Spin: 50 * time.Microsecond} },
+	"TCP, both":         func() stream.Network { return stream.TCP{NoDelay: true, Thread: true, Spin: 50 * time.Microsecond} },
 	"TCP small buffers": func() stream.Network { return stream.TCP{SendBuf: 4096, RecvBuf: 4096} },
 	"memory":            func() stream.Network { return &memory.Network{} },
 	"memory with delay": func() stream.Network { return &memory.Network{Delay: time.Millisecond, Buffer: 5000} },

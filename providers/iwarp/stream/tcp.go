@@ -15,6 +15,10 @@ import (
 type TCP struct {
 	NoDelay          bool
 	SendBuf, RecvBuf int // bytes; 0 leaves the kernel's own tuning on
+	// Thread has who reads wait in the kernel, on its own thread, not in the runtime's poller.
+	Thread bool
+	// Spin is how long who reads polls before it waits, as long as that pays; at most MaxSpin.
+	Spin time.Duration
 }
 
 // keepAlive finds out within half a minute that a peer has gone without a word, and within seconds that
@@ -76,6 +80,13 @@ func (t TCP) stream(nc net.Conn) (Stream, error) {
 		return nil, err
 	}
 	s := &tcpStream{TCPConn: c, rc: rc, local: addrPort(c.LocalAddr()), remote: addrPort(c.RemoteAddr())}
+	s.spin.limit = t.Spin
+	if t.Thread {
+		if s.thread, err = newThread(); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
 	s.init()
 	return s, nil
 }

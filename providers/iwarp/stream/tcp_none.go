@@ -5,6 +5,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // TCP is not to be had on this system: its sockets cannot be read and written without
@@ -12,6 +13,8 @@ import (
 type TCP struct {
 	NoDelay          bool
 	SendBuf, RecvBuf int
+	Thread           bool
+	Spin             time.Duration
 }
 
 func (TCP) Dial(context.Context, string, string) (Stream, error) { return nil, errors.ErrUnsupported }

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +20,11 @@ type tcpStream struct {
 	rc            syscall.RawConn
 	local, remote netip.AddrPort
 	in, out       side
+
+	spin   spinner
+	late   atomic.Bool // the read deadline has passed since it was set: no use in polling
+	isLate func() bool
+	thread *thread // nil: who reads waits in the runtime's poller
 }
 
 // side is one direction.
@@ -31,6 +38,18 @@ type side struct {
 func (s *tcpStream) init() {
 	s.in.bind()
 	s.out.bind()
+	s.isLate = s.late.Load
+	switch poller := s.in.run; {
+	case s.thread != nil:
+		s.in.run = func(fd uintptr) bool {
+			if s.thread.err = s.thread.over(); s.thread.err == nil && !poller(fd) && !s.spin.try(s.in.try, s.isLate) {
+				s.thread.run(fd, s.in.try)
+			}
+			return true
+		}
+	case s.spin.limit > 0:
+		s.in.run = func(fd uintptr) bool { return poller(fd) || s.spin.try(s.in.try, s.isLate) }
+	}
 }
 
 func (d *side) bind() {
@@ -42,7 +61,35 @@ func (d *side) bind() {
 
 func (s *tcpStream) Read(try func() bool) error {
 	s.in.try = try
-	return s.rc.Read(s.in.run)
+	if s.thread == nil {
+		return s.rc.Read(s.in.run)
+	}
+	s.thread.err = nil
+	if err := s.rc.Read(s.in.run); err != nil {
+		return err
+	}
+	return s.thread.err
+}
+
+// SetReadDeadline implements Stream.
+func (s *tcpStream) SetReadDeadline(t time.Time) error {
+	s.late.Store(!t.IsZero() && !t.After(time.Now()))
+	if s.thread != nil {
+		s.thread.until(t)
+		return nil
+	}
+	return s.TCPConn.SetReadDeadline(t)
+}
+
+// Close implements Stream.
+func (s *tcpStream) Close() error {
+	if s.thread == nil {
+		return s.TCPConn.Close()
+	}
+	s.thread.end()
+	err := s.TCPConn.Close() // it waits for who reads
+	s.thread.close()
+	return err
 }
 
 func (s *tcpStream) Write(try func() bool) error {
@@ -66,7 +113,7 @@ func (s *tcpStream) RemoteAddr() netip.AddrPort { return s.remote }
 // Reset drops what was not sent and answers the peer with RST.
 func (s *tcpStream) Reset() error {
 	_ = s.SetLinger(0) // an error says that it is closed already
-	return s.TCPConn.Close()
+	return s.Close()
 }
 
 // MSS asks the kernel; without an answer it is what every network carries.

@@ -19,6 +19,8 @@ func init() {
 	ours("iwarp", "iwarp://127.0.0.1:0", "ours, provider iwarp, CRC32c")
 	ours("rpctcp", "tcp://127.0.0.1:0", "ours on tcp:// (record marking), no RDMA")
 	ours("loopback", "loopback://127.0.0.1:0", "ours, provider loopback; in process")
+	alias("iwarpthread", "iwarp?reader=thread", "ours, provider iwarp, who reads waits on a thread of its own")
+	alias("iwarpspin", "iwarp?spin=50us", "ours, provider iwarp, who waits polls for up to 50 us first")
 	alias("iwarpnocrc", "iwarp?crc=false", "ours, provider iwarp, no CRC")
 }
 
