@@ -17,6 +17,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs"
+	"github.com/rpcrdma/rpcrdma/ulp/nfs/mount3"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
 )
 
@@ -33,7 +34,8 @@ func newNFS() *cobra.Command {
 		Use:   "nfs",
 		Short: "use an NFS version 3 server: ls, stat, get, put, rm, mkdir",
 		Long: `nfs works on one path of a server. URL/PATH is resolved against what the server
-exports; MOUNT is asked over the same connection, or, with --mountport, over TCP.`,
+exports; MOUNT is asked over the same connection, and, of servers that do not have it there, over
+TCP, at the port that --mountport or the server's rpcbind says.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -45,7 +47,7 @@ func (f *nfsFlags) add(cmd *cobra.Command) {
 	f.connFlags.add(cmd.Flags())
 	cmd.Flags().IntVar(&f.uid, "uid", os.Getuid(), "user id to act as")
 	cmd.Flags().IntVar(&f.gid, "gid", os.Getgid(), "group id to act as")
-	cmd.Flags().Uint16Var(&f.mountport, "mountport", 0, "TCP port of the MOUNT service, for servers that do not offer it on the same address")
+	cmd.Flags().Uint16Var(&f.mountport, "mountport", 0, "TCP port of the MOUNT service, of servers that do not have it on the same address (default: their rpcbind is asked)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "wait for a connection, and for each reply")
 }
 
@@ -109,23 +111,11 @@ func (f *nfsFlags) mount(ctx context.Context, client *rpc.Client, t rpc.Target, 
 		}
 		return advise(t, err)
 	}
-	var byTCP nfs.DialMount
-	if f.mountport != 0 {
-		host, _, err := net.SplitHostPort(t.Address)
-		if err != nil {
-			return err
-		}
-		byTCP = dialMount(net.JoinHostPort(host, strconv.Itoa(int(f.mountport))))
-	}
-	export, rest, err := nfs.Mount(ctx, client, t.Path, byTCP)
+	export, rest, err := nfs.Mount(ctx, client, t.Path, f.dialMount(t))
 	if err != nil {
 		var other mountError
 		if errors.As(err, &other) && ctx.Err() == nil {
 			return other.error
-		}
-		var refused *rpcmsg.AcceptError
-		if errors.As(err, &refused) && refused.Stat == rpcmsg.ProgUnavail && byTCP == nil {
-			return fmt.Errorf("%s: %w: it offers MOUNT elsewhere; name its TCP port with --mountport (often 20048)", t, err)
 		}
 		return advise(t, err)
 	}
@@ -139,14 +129,24 @@ func (f *nfsFlags) mount(ctx context.Context, client *rpc.Client, t rpc.Target, 
 	return f.explain(t, err)
 }
 
-// dialMount connects to MOUNT where it is served apart; what fails of that is not the NFS server's
-// address's fault.
-func dialMount(address string) nfs.DialMount {
-	dial := nfs.DialMountTCP(address)
+// dialMount connects to MOUNT where the server has it apart. What fails of that is not the fault of t's address.
+func (f *nfsFlags) dialMount(t rpc.Target) nfs.DialMount {
 	return func(ctx context.Context) (nfs.Caller, func() error, error) {
-		c, end, err := dial(ctx)
+		ctx, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		mount := rpc.Target{Scheme: "tcp", Address: t.Address}
+		host, _, err := net.SplitHostPort(t.Address)
 		if err != nil {
-			err = mountError{fmt.Errorf("MOUNT: %w", advise(rpc.Target{Scheme: "tcp", Address: address}, err))}
+			return nil, nil, err
+		}
+		if f.mountport != 0 {
+			mount.Address = net.JoinHostPort(host, strconv.Itoa(int(f.mountport)))
+		} else if mount, err = lookup(ctx, mount, mount3.Program, mount3.Version); err != nil {
+			return nil, nil, mountError{fmt.Errorf("%s has no MOUNT at this address, and where else is not known: %w; name its TCP port with --mountport (often 20048)", t, err)}
+		}
+		c, end, err := nfs.DialMountTCP(mount.Address)(ctx)
+		if err != nil {
+			err = mountError{fmt.Errorf("MOUNT: %w", advise(mount, err))}
 		}
 		return c, end, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ type pingFlags struct {
 	interval         time.Duration
 	timeout          time.Duration
 	json             bool
+	rpcbind          bool
 }
 
 func newPing() *cobra.Command {
@@ -32,7 +34,8 @@ func newPing() *cobra.Command {
 until it is interrupted or has called COUNT times. Exit status 1: not every call was
 answered.`,
 		Example: `  rpcrdma ping -c 3 iwarp://server:20049
-  rpcrdma ping --program 100005 --version 3 tcp://server:20048`,
+  rpcrdma ping --program 100005 --version 3 tcp://server:20048
+  rpcrdma ping --rpcbind --program 100005 tcp://server`,
 		Args: wantArgs("URL"),
 		RunE: work(func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }),
 	}
@@ -42,6 +45,7 @@ answered.`,
 	cmd.Flags().IntVarP(&f.count, "count", "c", 0, "calls to make; 0: until interrupted")
 	cmd.Flags().DurationVarP(&f.interval, "interval", "i", time.Second, "from call to call")
 	cmd.Flags().DurationVarP(&f.timeout, "timeout", "W", 10*time.Second, "wait for a connection and for a reply")
+	cmd.Flags().BoolVar(&f.rpcbind, "rpcbind", false, "ask the server's rpcbind for the port, which URL then lacks")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a summary as JSON and nothing else")
 	return cmd
 }
@@ -66,19 +70,24 @@ type pingReport struct {
 	mute bool // the last call had no answer
 }
 
-func (f *pingFlags) run(cmd *cobra.Command, url string) error {
-	t, err := target(url)
+func (f *pingFlags) run(cmd *cobra.Command, address string) error {
+	t, err := target(address)
 	if err != nil {
 		return err
 	}
 	if f.count < 0 || f.interval < 0 || f.timeout <= 0 {
 		return usagef("--count and --interval want no negative numbers, --timeout a positive one")
 	}
+	if f.rpcbind {
+		if t, address, err = f.find(cmd.Context(), t, address); err != nil {
+			return err
+		}
+	}
 	opts, finish, err := f.options(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	client, err := rpc.NewClient(url, append(opts, rpc.WithRetransmits(-1))...)
+	client, err := rpc.NewClient(address, append(opts, rpc.WithRetransmits(-1))...)
 	if err != nil {
 		return err
 	}
@@ -112,6 +121,28 @@ func (f *pingFlags) run(cmd *cobra.Command, url string) error {
 		return statusError(exitFailed)
 	}
 	return err
+}
+
+// find puts the port that the server's rpcbind has for the program into a target and its URL.
+func (f *pingFlags) find(ctx context.Context, t rpc.Target, s string) (rpc.Target, string, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return t, s, err
+	}
+	if u.Port() != "" {
+		return t, s, usagef("--rpcbind finds the port: leave %s out of the URL", u.Port())
+	}
+	wait, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	if t, err = lookup(wait, t, f.program, f.version); err != nil {
+		if ctx.Err() != nil {
+			return t, s, errInterrupted
+		}
+		err = fmt.Errorf("%w; name the port in the URL instead", err)
+		return t, s, err
+	}
+	u.Host = t.Address
+	return t, u.String(), nil
 }
 
 // loop calls until the count is reached or the user has had enough; both are no error. A

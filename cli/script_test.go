@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,10 @@ func TestScripts(t *testing.T) {
 		Condition: func(cond string) (bool, error) {
 			if cond == "hangup" { // not under nohup(1), which the programs inherit
 				return !signal.Ignored(syscall.SIGHUP), nil
+			}
+			if cond == "rpcbind" {
+				_, missing := exec.LookPath("rpcbind")
+				return missing == nil && exec.Command("unshare", "-mn", "true").Run() == nil, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},

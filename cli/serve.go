@@ -36,6 +36,7 @@ type serveFlags struct {
 	squash string
 	anon   string
 	ro     bool
+	rpcb   bool
 	async  bool
 }
 
@@ -47,7 +48,8 @@ func newServeNFS() *cobra.Command {
 		Long: `nfs serves DIR as / by NFS version 3 and MOUNT version 3, on every address given, until it
 is interrupted: then calls in progress are answered first. The bound addresses are
 printed, one a line, and the command by which a Linux client mounts them: Linux asks for
-MOUNT by TCP, so both are served by TCP, too, on port 20048 or as --mount-listen says.
+MOUNT by TCP, so both are served by TCP, too, on port 20048 or as --mount-listen says. With
+--rpcbind the machine's rpcbind is told, and mount -o vers=3,proto=rdma,nolock does.
 
 Only the networks that it listens in may use it, unless --allow names others.
 
@@ -65,6 +67,7 @@ Without root it serves with its own rights: every caller acts as the user that r
 	cmd.Flags().StringVar(&f.squash, "squash", "", "who acts as the anonymous user: root, all or none (default root)")
 	cmd.Flags().StringVar(&f.anon, "anon", "", "UID:GID of the anonymous user (default 65534:65534)")
 	cmd.Flags().BoolVar(&f.ro, "read-only", false, "refuse changes")
+	cmd.Flags().BoolVar(&f.rpcb, "rpcbind", false, "register with this machine's rpcbind, so that clients need not be told ports")
 	cmd.Flags().BoolVar(&f.async, "async", false, "answer before names and attributes are on stable storage; faster, and a crash may lose them")
 	return cmd
 }
@@ -193,6 +196,12 @@ func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount s
 			fmt.Fprintf(cmd.ErrOrStderr(), "rpcrdma: MOUNT is not served by TCP: %s; choose an address with --mount-listen\n", oneLine(err))
 		}
 	}
+	unregister := func() error { return nil }
+	if f.rpcb {
+		if unregister, err = register(ctx, listeners); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintln(out, what)
 	for _, l := range listeners {
 		fmt.Fprintf(out, "listening on %s\n", l.URL())
@@ -209,6 +218,9 @@ func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount s
 	case <-ctx.Done():
 	case err = <-failed:
 		ended++
+	}
+	if uerr := unregister(); err == nil { // before the last calls are answered: no new clients
+		err = uerr
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
