@@ -36,6 +36,7 @@ type T struct {
 	failure string
 	cleanup []func()
 	touched map[string]*guest
+	wrap    []string // what our programs are started by, beside the namespace's own
 }
 
 type failed struct{}

@@ -197,3 +197,52 @@ var _ = add(&testCase{name: "wcc", what: "weak cache consistency: what the clien
 			t.fatal("the guest reads %q after a change on the server", out)
 		}
 	}})
+
+// typed are the command lines of a section of a document, with the addresses of its examples made ours.
+func (t *T) typed(file, section string) (lines []string) {
+	path, err := repoPath(file)
+	t.check(err)
+	b, err := os.ReadFile(path)
+	t.check(err)
+	_, text, _ := strings.Cut(string(b), "\n## "+section+"\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	for line := range strings.Lines(text) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			lines = append(lines, strings.ReplaceAll(strings.TrimSpace(command), "192.0.2.1", host4))
+		}
+	}
+	return lines
+}
+
+var _ = add(&testCase{name: "as-documented", what: "the command lines of README.md and docs/interop.md on mounting from Linux, typed as they stand on a client that has no RDMA device yet",
+	run: func(t *T) {
+		g := t.guest("cli")
+		s := t.serve()
+		for _, file := range []string{"README.md", "docs/interop.md"} {
+			var prepare, mount []string
+			for _, line := range t.typed(file, "Mount it from Linux") {
+				switch word, _, _ := strings.Cut(line, " "); word {
+				case "modprobe", "rdma":
+					prepare = append(prepare, line)
+				case "mount":
+					mount = append(mount, line)
+				}
+			}
+			if len(prepare) == 0 || len(mount) == 0 {
+				t.fatal("%s has no such lines: %q, %q", file, prepare, mount)
+			}
+			for _, line := range mount {
+				if line != s.line {
+					t.fatal("%s has another mount command than serve prints:\n%s\n%s", file, line, s.line)
+				}
+			}
+			t.script(g, 120*time.Second, `rdma link del siw0 && modprobe -r rpcrdma; modprobe -r siw
+[ -e /sys/class/infiniband/siw0 ] && fail "siw0 is still there"
+%s
+%s || fail mount
+echo %s >/mnt/typed && umount /mnt`, strings.Join(prepare, "\n"), mount[len(mount)-1], file)
+			if b, err := os.ReadFile(filepath.Join(s.export, "typed")); err != nil || string(b) != file+"\n" {
+				t.fatal("the file holds %q, %v", b, err)
+			}
+		}
+	}})
