@@ -47,8 +47,11 @@ type link interface {
 
 // slot is one of a client's connections.
 type slot struct {
-	sem  chan struct{} // held while dialling
-	link atomic.Pointer[linkBox]
+	sem    chan struct{} // held while dialling
+	link   atomic.Pointer[linkBox]
+	failed atomic.Uint64 // dials that did not come about
+	fault  error         // of the last of them; guarded by sem
+	alone  chan struct{} // held by a call that may be what ends connections, while it is sent
 }
 
 type linkBox struct{ link }
@@ -73,6 +76,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns), done: make(chan struct{})}
 	for i := range c.slots {
 		c.slots[i].sem = make(chan struct{}, 1)
+		c.slots[i].alone = make(chan struct{}, 1)
 	}
 	return c, nil
 }
@@ -90,11 +94,13 @@ func (c *Client) Connect(ctx context.Context) error {
 	return nil
 }
 
-// connect is the slot's connection, made anew if there is none or it has ended.
+// connect is the slot's connection, made anew if there is none or it has ended. One call dials for all that
+// want it then: a server that is away gets one attempt at a time, not one from each of them.
 func (c *Client) connect(ctx context.Context, s *slot) (link, error) {
 	if l := s.live(); l != nil {
 		return l, nil
 	}
+	failed := s.failed.Load()
 	select {
 	case s.sem <- struct{}{}:
 		defer func() { <-s.sem }()
@@ -104,9 +110,17 @@ func (c *Client) connect(ctx context.Context, s *slot) (link, error) {
 	if l := s.live(); l != nil {
 		return l, nil
 	}
+	if s.failed.Load() != failed {
+		return nil, s.fault // of the attempt that this one waited for
+	}
 	l, err := c.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s://%s: %w", c.target.Scheme, c.target.Address, err)
+		err = fmt.Errorf("connect to %s://%s: %w", c.target.Scheme, c.target.Address, err)
+		if ctx.Err() == nil { // else it is this call's own affair
+			s.fault = err
+			s.failed.Add(1)
+		}
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,6 +269,9 @@ type invocation struct {
 	reply  rpcmsg.ReplyHeader
 	info   CallInfo
 	opts   []CallOption
+	auth   rpcmsg.ClientAuth // nil: AUTH_NONE
+	cred   rpcmsg.Plain      // auth of this call alone
+	sealed *sealed           // nil: auth has nothing to compute
 }
 
 var invocations = sync.Pool{New: func() any { return new(invocation) }}
@@ -272,7 +289,7 @@ func (c *Client) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, resul
 	} else {
 		err = c.intercept(ctx, inv, c.opts.intercs)
 	}
-	inv.info = CallInfo{}
+	inv.info, inv.auth, inv.cred, inv.sealed = CallInfo{}, nil, rpcmsg.Plain{}, nil
 	clear(inv.opts)
 	invocations.Put(inv)
 	return err
@@ -289,11 +306,15 @@ func (c *Client) intercept(ctx context.Context, inv *invocation, rest []ClientIn
 
 func (c *Client) invoke(ctx context.Context, inv *invocation) error {
 	call := c.calls.Get()
-	if err := c.encode(inv, call); err != nil {
+	err := c.encode(inv, call)
+	if inv.sealed != nil {
+		defer inv.sealed.args.DropBulk()
+	}
+	if err != nil {
 		call.Free()
 		return err
 	}
-	if err := c.send(ctx, call); err != nil {
+	if err := c.send(ctx, inv, call); err != nil {
 		var orphan *engine.OrphanError
 		if errors.As(err, &orphan) {
 			return orphan.Err // the connection keeps the call
@@ -301,7 +322,7 @@ func (c *Client) invoke(ctx context.Context, inv *invocation) error {
 		call.Free()
 		return err
 	}
-	err := c.decode(inv, call)
+	err = c.decode(inv, call)
 	call.Free()
 	return err
 }
@@ -319,7 +340,7 @@ func (c *Client) encode(inv *invocation, call *engine.Call) error {
 	}
 	h := &inv.head
 	*h = rpcmsg.CallHeader{XID: info.XID, Program: p.Program, Version: p.Version, Proc: p.Number}
-	auth := c.opts.auth
+	inv.auth = c.opts.auth
 	for i := range inv.opts {
 		o := &inv.opts[i]
 		switch {
@@ -330,17 +351,21 @@ func (c *Client) encode(inv *invocation, call *engine.Call) error {
 		case o.grow > 0:
 			call.Grow = o.grow
 		case o.auth != nil:
-			auth = &rpcmsg.Plain{Credential: *o.auth}
+			inv.cred = rpcmsg.Plain{Credential: *o.auth}
+			inv.auth = &inv.cred
 		}
 	}
 	call.MaxReply += replyRoom
 	if call.MaxWhole > 0 {
 		call.MaxWhole += replyRoom
 	}
-	if auth != nil && auth.Protects() {
-		return fmt.Errorf("%s: authentication that wraps arguments is not supported here", p)
+	call.MoveResults = p.Binding.Results
+	if plain, ok := inv.auth.(*rpcmsg.Plain); inv.auth != nil && !ok {
+		return c.seal(inv, call)
+	} else if ok && plain.Credential.Protects() { // wrapped by the caller
+		call.Move, call.MoveResults = false, false
 	}
-	if err := rpcmsg.AppendCall(&call.Msg, h, auth); err != nil {
+	if err := rpcmsg.AppendCall(&call.Msg, h, inv.auth); err != nil {
 		return fmt.Errorf("%s: credential: %w", p, err)
 	}
 	if info.Args != nil {
@@ -349,26 +374,38 @@ func (c *Client) encode(inv *invocation, call *engine.Call) error {
 	if err := call.Msg.Err(); err != nil {
 		return fmt.Errorf("%s: arguments: %w", p, err)
 	}
-	call.MoveResults = p.Binding.Results
 	return nil
 }
 
 // send runs the call, again on a new connection when one is lost, with the same XID (RFC 5531 §9); never
 // again on the connection that carried it (RFC 8166 §3.3.1).
-func (c *Client) send(ctx context.Context, call *engine.Call) error {
+//
+// A call whose transmission ends the connection does so each time, and takes with it all others that are under way,
+// which cannot be told from it. So those that have lost two connections in a row go one at a time from there on: the
+// others are answered, and the one at fault finds its limit.
+func (c *Client) send(ctx context.Context, inv *invocation, call *engine.Call) error {
 	s := &c.slots[0]
 	if len(c.slots) > 1 {
 		s = &c.slots[c.next.Add(1)%uint32(len(c.slots))]
 	}
+	losses := 0
 	for tries := 0; ; tries++ {
 		l, err := c.connect(ctx, s)
 		if err == nil {
-			if err = l.Do(ctx, call); err == nil {
+			if losses < suspect {
+				err = l.Do(ctx, call)
+			} else {
+				err = c.sendAlone(ctx, s, call)
+			}
+			if err == nil {
 				return nil
 			}
 			var lost *engine.LostError
 			if !errors.As(err, &lost) {
 				return err
+			}
+			if lost.Sent {
+				losses++
 			}
 		} else if tries == 0 || ctx.Err() != nil || errors.Is(err, ErrClosed) {
 			return err
@@ -376,16 +413,59 @@ func (c *Client) send(ctx context.Context, call *engine.Call) error {
 		c.mu.Lock()
 		closed := c.closed
 		c.mu.Unlock()
-		if closed || tries >= c.opts.retries {
+		switch {
+		case closed || tries >= c.opts.retries:
 			return err
+		case losses >= c.opts.losses:
+			return &GaveUpError{Proc: inv.info.Proc, Connections: losses, Err: err}
 		}
 		if err := c.pause(ctx, backoff(tries)); err != nil {
+			return err
+		}
+		if err := c.resign(inv, call); err != nil {
 			return err
 		}
 	}
 }
 
-// backoff grows from 20 ms to 2 s, with a random half.
+// suspect is after how many connections lost in a row a call may be what ends them.
+const suspect = 2
+
+// sendAlone is Do while no other suspect is under way.
+func (c *Client) sendAlone(ctx context.Context, s *slot, call *engine.Call) error {
+	select {
+	case s.alone <- struct{}{}:
+		defer func() { <-s.alone }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	l, err := c.connect(ctx, s) // another may have ended the one there was
+	if err != nil {
+		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
+			return err
+		}
+		return &engine.LostError{Err: err}
+	}
+	return l.Do(ctx, call)
+}
+
+// GaveUpError ends a call that was sent on several connections in a row, each of which was lost before the reply
+// (WithLossLimit): sending it once more would most likely end the next one. Either this call is what ends them, or server
+// and network do not stay up for as long as it takes.
+type GaveUpError struct {
+	Proc        *Proc
+	Connections int   // that were lost
+	Err         error // how the last one was, an *engine.LostError
+}
+
+func (e *GaveUpError) Error() string {
+	return fmt.Sprintf("%s: given up after %d connections in a row were lost while they carried it: %v", e.Proc, e.Connections, e.Err)
+}
+
+func (e *GaveUpError) Unwrap() error { return e.Err }
+
+// backoff grows from 20 ms to 2 s, with a random half: callers who lost the same connection do not come back
+// at once. It begins anew with each call.
 func backoff(tries int) time.Duration {
 	d := min(20*time.Millisecond<<min(tries, 10), 2*time.Second)
 	return d/2 + rand.N(d/2)
@@ -415,9 +495,14 @@ func (c *Client) decode(inv *invocation, call *engine.Call) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	if c.opts.auth != nil {
-		if err := c.opts.auth.Check(&inv.head, h); err != nil {
+	if inv.auth != nil {
+		if err := inv.auth.Check(&inv.head, h); err != nil {
 			return fmt.Errorf("%s: verifier: %w", p, err)
+		}
+	}
+	if inv.sealed != nil {
+		if err := inv.unseal(call); err != nil {
+			return fmt.Errorf("%s: results: %w", p, err)
 		}
 	}
 	if inv.info.Results != nil {

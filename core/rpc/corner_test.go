@@ -200,7 +200,7 @@ func TestTCPClientThatDoesNotRead(t *testing.T) {
 // TestCloseInBackoff: a client that waits to connect again closes at once.
 func TestCloseInBackoff(t *testing.T) {
 	f := serve(t, "loopback://127.0.0.1:0")
-	c := dial(t, f.url, rpc.WithRetransmits(1000))
+	c := dial(t, f.url, rpc.WithRetransmits(1000), rpc.WithLossLimit(1000))
 	done := make(chan error, 1)
 	go func() { done <- c.Call(ctx(t), procWait, bulk(nil), nil) }()
 	<-f.inside

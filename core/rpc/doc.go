@@ -16,7 +16,7 @@
 //
 // Errors tell which layer spoke: *rpcmsg.AcceptError, *rpcmsg.RejectError and *rpcmsg.AuthError are
 // the server's answer; *engine.TransportError is its transport's, engine.ErrVersion among them;
-// *engine.LostError and what a provider says end a connection; engine.ErrTimeout and a context's error end
+// *engine.LostError, *GaveUpError and what a provider says end a connection; engine.ErrTimeout and a context's error end
 // a call; *TargetError and *engine.ConfigError are mistakes in an address and in options.
 //
 // Fabrics come in by import: a program that wants iwarp:// imports providers/iwarp.

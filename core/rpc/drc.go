@@ -17,7 +17,7 @@ import (
 // is at it, must not execute it twice. It keeps the replies of procedures that are not Idempotent.
 //
 // A call is known again by its caller's address without the port, its XID, program, version and procedure,
-// its credential, the length of its arguments and a checksum of their first 1024 bytes, bulk data
+// its credential (the identity that its mechanism makes of it, where the server has one), the length of its arguments and a checksum of their first 1024 bytes, bulk data
 // included: by what stays the same when it comes on another connection, in other chunks or over another
 // transport. Callers behind one address differ by credential (the machine name of AUTH_SYS is part of it) and
 // arguments.
@@ -205,8 +205,8 @@ func (c *replyCache) key(r *Request) callKey {
 	var flavor [4]byte
 	binary.BigEndian.PutUint32(flavor[:], uint32(r.Cred.Flavor))
 	h.Write(flavor[:])
-	if id := r.identity; id != nil && reflect.TypeOf(id).Comparable() {
-		k.identity = id // its credential may differ from one sending to the next (RFC 2203 §5.3.3.1)
+	if _, plain := r.mech.(rpcmsg.PlainServer); r.Identity != nil && !plain && reflect.TypeOf(r.Identity).Comparable() {
+		k.identity = r.Identity // its credential differs from one sending to the next (RFC 2203 §5.3.3.1)
 	} else {
 		h.Write(r.Cred.Body)
 	}

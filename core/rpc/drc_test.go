@@ -439,7 +439,7 @@ func TestAtMostOnce(t *testing.T) {
 
 func atMostOnce(t *testing.T, plan faults.Plan, version uint32) {
 	url, p := faulty(t, plan)
-	opts := []rpc.Option{rpc.WithRetransmits(1000), rpc.WithVersions(version, version)}
+	opts := []rpc.Option{rpc.WithRetransmits(1000), rpc.WithLossLimit(1000), rpc.WithVersions(version, version)}
 	f := count(t, url, opts...)
 	c := dial(t, f.url, opts...)
 	var wg sync.WaitGroup

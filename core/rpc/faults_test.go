@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				url, p := faulty(t, tc.plan)
-				opts := append([]rpc.Option{rpc.WithRetransmits(1000)}, tc.opts...)
+				opts := append([]rpc.Option{rpc.WithRetransmits(1000), rpc.WithLossLimit(1000)}, tc.opts...)
 				f := serve(t, url, opts...)
 				c := dial(t, f.url, opts...)
 				var cancelled atomic.Int64

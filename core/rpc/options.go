@@ -28,6 +28,7 @@ type options struct {
 	auth    rpcmsg.ClientAuth
 	conns   int
 	retries int
+	losses  int
 	workers int
 	backlog int
 	intercs []ClientInterceptor
@@ -36,13 +37,14 @@ type options struct {
 	tcpMax  int
 	lowPort bool
 	replies ReplyCache
+	flavors map[rpcmsg.Flavor]rpcmsg.ServerAuth
 	err     error // of an option's argument
 
 	connsMax, connsPeer int // of a listener
 }
 
 func newOptions(opts []Option) (options, error) {
-	o := options{conns: 1, retries: 5, workers: 64, tcpMax: 8 << 20, connsMax: DefaultConnectionLimit, log: slog.New(slog.DiscardHandler)}
+	o := options{conns: 1, retries: 5, losses: 5, workers: 64, tcpMax: 8 << 20, connsMax: DefaultConnectionLimit, log: slog.New(slog.DiscardHandler)}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -90,10 +92,17 @@ func WithCancelWait(d time.Duration) Option { return func(o *options) { o.engine
 func WithConnections(n int) Option { return func(o *options) { o.conns = max(n, 1) } }
 
 // WithRetransmits bounds how often a call is sent again after its connection was lost, on a new one
-// and with the same XID (clients). Default 5; negative: never.
+// and with the same XID, attempts to connect included (clients). Default 5; negative: never. Between two of them the
+// call waits, 20 ms at first and 2 s at most, a random half of it; its caller's goroutine is all that is queued, and
+// its context ends the wait. A call that finds no connection at its start is not tried again.
 func WithRetransmits(n int) Option { return func(o *options) { o.retries = n } }
 
-// WithAuth sets the authentication of calls (clients). Default AUTH_NONE.
+// WithLossLimit gives a call up, with a *GaveUpError, when n connections in a row were lost while they carried it
+// (clients): it may be what ends them. From the third on it is sent while no other such call is. Default 5.
+func WithLossLimit(n int) Option { return func(o *options) { o.losses = max(n, 1) } }
+
+// WithAuth sets the authentication of calls (clients). Default AUTH_NONE. A mechanism that wraps keeps bulk data
+// from being moved by itself: the call goes inline, or as a whole (RFC 8166 §6.1).
 func WithAuth(a rpcmsg.ClientAuth) Option { return func(o *options) { o.auth = a } }
 
 // WithAuthSys sends AUTH_SYS credentials (clients).
@@ -127,6 +136,18 @@ func WithServerInterceptor(i ServerInterceptor) Option {
 
 // WithWorkers bounds the goroutines that run handlers (servers). Default 64.
 func WithWorkers(n int) Option { return func(o *options) { o.workers = max(n, 1) } }
+
+// WithAuthFlavor lets a take the calls of its flavor (servers): it says who calls (Request.Identity), refuses, and
+// unwraps arguments and wraps results. Without one, AUTH_NONE and AUTH_SYS are left to the procedures, and calls of other
+// flavors are refused with AUTH_REJECTEDCRED; rpcmsg.PlainServer lets a flavor through as it is.
+func WithAuthFlavor(a rpcmsg.ServerAuth) Option {
+	return func(o *options) {
+		if o.flavors == nil {
+			o.flavors = make(map[rpcmsg.Flavor]rpcmsg.ServerAuth)
+		}
+		o.flavors[a.Flavor()] = a
+	}
+}
 
 // WithReplyCache sets up the duplicate request cache (servers): see ReplyCache for its defaults.
 func WithReplyCache(c ReplyCache) Option { return func(o *options) { o.replies = c } }

@@ -25,6 +25,8 @@ type Request struct {
 	Args                   *xdr.Reader // at the arguments; bulk items lie where they were placed
 	Results                *xdr.Writer // behind the reply's header
 	Method                 *Method
+	// Identity is the caller as the mechanism of its flavor knows it (WithAuthFlavor); nil: there is none.
+	Identity any
 
 	ctx    context.Context
 	life   context.Context // ctx of procedures that outlive their connection
@@ -34,8 +36,12 @@ type Request struct {
 	reply  rpcmsg.ReplyHeader
 	next   *Request // in the backlog
 
-	identity any         // of the caller, as its mechanism has it; nil: none has looked
-	cached   *cachedCall // where its reply is kept; nil: nowhere
+	cached *cachedCall // where its reply is kept; nil: nowhere
+
+	mech      rpcmsg.ServerAuth // of the call's flavor; nil: nobody looks at it here
+	verf      rpcmsg.Auth       // of the reply
+	protected bool              // arguments and results are wrapped: nothing is moved by itself
+	own       bool              // the call is the mechanism's own
 }
 
 // origin is the transport that a request came by.
@@ -70,25 +76,27 @@ func (o *rdmaOrigin) finish(r *Request, send, flush bool) {
 		er.Drop()
 		return
 	}
-	move := r.Method != nil && r.Method.Proc.Binding.Results
+	move := r.Method != nil && r.Method.Proc.Binding.Results && !r.protected
 	er.Reply(move, flush)
 }
 
 // begin reads the call's header. The error is what to answer.
 func (r *Request) begin(stream []byte, moved []xdr.Moved) error {
 	r.reader.Reset(stream, moved)
-	r.Args, r.Method, r.identity, r.reply = &r.reader, nil, nil, rpcmsg.ReplyHeader{}
+	r.Args, r.Method, r.Identity, r.reply = &r.reader, nil, nil, rpcmsg.ReplyHeader{}
+	r.mech, r.verf, r.own = nil, rpcmsg.Auth{}, false
 	err := r.head.Parse(&r.reader)
 	h := &r.head
 	r.XID, r.Program, r.Version, r.Proc = h.XID, h.Program, h.Version, h.Proc
 	r.Cred, r.Verf = h.Cred, h.Verf
+	r.protected = h.Cred.Protects()
 	return err
 }
 
 // run serves the request and puts the whole reply message into Results.
 func (r *Request) run(s *Server) {
 	w := r.Results
-	r.reply = rpcmsg.ReplyHeader{XID: r.XID}
+	r.reply = rpcmsg.ReplyHeader{XID: r.XID, Verf: r.verf}
 	r.reply.Append(w)
 	err := r.call(s)
 	if err == nil {
@@ -120,6 +128,7 @@ func (r *Request) refuse(err error) {
 	w.DropBulk()
 	w.Reset()
 	r.reply.Refuse(r.XID, err)
+	r.reply.Verf = r.verf // where it is accepted
 	r.reply.Append(w)
 }
 

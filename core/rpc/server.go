@@ -15,6 +15,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/binding"
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -306,11 +307,19 @@ func (s *Server) take(r *Request, stream []byte, moved []xdr.Moved, flush bool) 
 	}
 	err := r.begin(stream, moved)
 	if err == nil {
+		err = r.authenticate(s, stream)
+	}
+	if err == nil && !r.own {
 		r.Method, err = s.find(r)
 	}
 	switch {
+	case errors.Is(err, rpcmsg.ErrDiscard):
+		r.from.finish(r, false, flush)
 	case err != nil:
 		r.refuse(err)
+		r.from.finish(r, true, flush)
+	case r.own:
+		r.control()
 		r.from.finish(r, true, flush)
 	case !r.Method.Proc.Idempotent && s.replies != nil && !s.claim(r, flush):
 	case r.Method.Inline:
@@ -331,7 +340,7 @@ func (s *Server) claim(r *Request, flush bool) bool {
 		r.ctx = r.life
 		return true
 	case repeat:
-		r.from.finish(r, true, flush)
+		r.answer(flush)
 	case ignore:
 		r.from.finish(r, false, flush)
 	}
@@ -345,9 +354,9 @@ func (s *Server) execute(r *Request, flush bool) {
 	if r.cached != nil {
 		again = s.replies.settle(r)
 	}
-	r.from.finish(r, true, flush)
+	r.answer(flush)
 	if again != nil {
-		again.from.finish(again, true, true)
+		again.answer(true)
 	}
 }
 

@@ -1,6 +1,7 @@
 package rpcmsg
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rpcrdma/rpcrdma/core/xdr"
@@ -65,6 +66,29 @@ func (f Flavor) String() string {
 	return fmt.Sprintf("flavor %d", uint32(f))
 }
 
+// Protects tells whether a credential says that arguments and results are wrapped: RPCSEC_GSS with integrity
+// or privacy (RFC 2203 §5.3.1). One that cannot be read is taken for one that does.
+func (a *Auth) Protects() bool {
+	if a.Flavor != AuthRPCGSS {
+		return false
+	}
+	var r xdr.Reader
+	r.Reset(a.Body, nil)
+	version, proc, _, service := r.Uint32(), r.Uint32(), r.Uint32(), r.Uint32()
+	if r.Err() != nil || version < 1 || version > 2 { // 2: RFC 5403
+		return true
+	}
+	const (
+		data      = 0 // other procedures are the mechanism's own
+		none      = 1
+		channelOK = 4 // protected by the channel: arguments go as they are (RFC 5403 §3)
+	)
+	return proc == data && service != none && service != channelOK
+}
+
+// ErrDiscard, from ServerAuth.Accept, drops a call without an answer: one that was replayed (RFC 2203 §5.3.3.1).
+var ErrDiscard = errors.New("rpcmsg: call discarded")
+
 // ClientAuth is a mechanism at the caller. A call is made in this order: Cred, the header up to
 // and with the credential is encoded, Verf, the arguments are encoded, Wrap; a reply: its header
 // is parsed, Check, Unwrap, its results are decoded. AppendCall does the first part.
@@ -91,7 +115,9 @@ type ClientAuth interface {
 type ServerAuth interface {
 	Flavor() Flavor
 	// Accept verifies credential and verifier of h; signed is as in ClientAuth. The identity is the
-	// mechanism's, such as *Sys; a refusal is an *AuthError and is sent to the caller.
+	// mechanism's, such as *Sys; a refusal is an *AuthError and is sent to the caller, ErrDiscard drops the call. If
+	// identities are comparable, those of one caller are to be equal: the duplicate request cache tells callers apart by
+	// them, by the credential's body otherwise.
 	Accept(h *CallHeader, signed []byte) (identity any, err error)
 	// Verf makes the verifier of the reply to h.
 	Verf(h *CallHeader, identity any) (Auth, error)
@@ -99,6 +125,15 @@ type ServerAuth interface {
 	Protects(identity any) bool
 	Unwrap(h *CallHeader, identity any, dst, args []byte) ([]byte, error)
 	Wrap(h *CallHeader, identity any, dst, results []byte) ([]byte, error)
+}
+
+// Controller is implemented by a ServerAuth with calls of its own, of whatever procedure, such as those that make and
+// destroy a context of RPCSEC_GSS (RFC 2203 §5.2). Accept has passed them.
+type Controller interface {
+	// Controls tells whether the call is one of them.
+	Controls(h *CallHeader) bool
+	// Control answers it: results is XDR.
+	Control(h *CallHeader, identity any, args []byte) (results []byte, err error)
 }
 
 // AppendCall appends h with the credential and verifier of a; nil is AUTH_NONE. It fills

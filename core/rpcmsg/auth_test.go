@@ -242,3 +242,36 @@ func TestPlainServer(t *testing.T) {
 		}
 	}
 }
+
+func TestProtects(t *testing.T) { // RFC 2203 §5.3.1, RFC 5403 §3
+	gss := func(words ...uint32) Auth {
+		var w xdr.Writer
+		for _, v := range words {
+			w.Uint32(v)
+		}
+		return Auth{Flavor: AuthRPCGSS, Body: w.Bytes()}
+	}
+	for name, tc := range map[string]struct {
+		cred Auth
+		want bool
+	}{
+		"AUTH_NONE":                 {Auth{}, false},
+		"AUTH_SYS":                  {Auth{Flavor: AuthSys, Body: make([]byte, 20)}, false},
+		"none":                      {gss(1, 0, 7, 1, 0), false},
+		"integrity":                 {gss(1, 0, 7, 2, 0), true},
+		"privacy":                   {gss(1, 0, 7, 3, 0), true},
+		"version 2, privacy":        {gss(2, 0, 7, 3, 0), true},
+		"version 2, channel":        {gss(2, 0, 7, 4, 0), false},
+		"making a context":          {gss(1, 1, 0, 2, 0), false},
+		"an unknown service":        {gss(1, 0, 7, 9, 0), true},
+		"an unknown version":        {gss(3, 0, 7, 1, 0), true},
+		"a body that is cut short":  {gss(1, 0, 7), true},
+		"a body that is not there":  {gss(), true},
+		"destroying, with privacy":  {gss(1, 3, 9, 3, 0), false},
+		"continuing, with anything": {gss(1, 2, 9, 99, 0), false},
+	} {
+		if got := tc.cred.Protects(); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/faults"
+)
+
+// TestTheCallThatEndsConnections is given up, and those that were under way with it are not.
+func TestTheCallThatEndsConnections(t *testing.T) {
+	for _, limit := range []int{0, 3} { // 0: the default
+		var poison atomic.Int64
+		url := rawServe(t, func(r *raw, _ int, h *wire.Header, payload []byte) {
+			if binary.BigEndian.Uint32(payload[20:]) == procFail.Number {
+				poison.Add(1)
+				r.conn.Abort(errors.New("that call"))
+				return
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.at > rawOut/2 {
+				r.at = 0
+			}
+			r.tryPost(append(enc(reply(h, 64)), result(h.XID, opaque([]byte("x"))...)...)) // it may have ended
+		})
+		opts, want := []rpc.Option{rpc.WithVersions(1, 1), rpc.WithRetransmits(20)}, 5
+		if limit > 0 {
+			opts, want = append(opts, rpc.WithLossLimit(limit)), limit
+		}
+		c := dial(t, url, opts...)
+		if err := ask(t, c); err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if err := ask(t, c); err != nil {
+						t.Errorf("a call that did nothing wrong: %v", err)
+						return
+					}
+				}
+			})
+		}
+		err := c.Call(ctx(t), procFail, number(3), nil)
+		close(stop)
+		wg.Wait()
+		var gave *rpc.GaveUpError
+		var lost *engine.LostError
+		if !errors.As(err, &gave) || gave.Connections != want || gave.Proc != procFail || !errors.As(err, &lost) || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%v, want a GaveUpError after %d connections", err, want)
+		}
+		if n := poison.Load(); n != int64(want) {
+			t.Errorf("the server got that call %d times, want %d", n, want)
+		}
+	}
+}
+
+// TestOneDialForAll: a server that is away is not dialled by each caller of its own.
+func TestOneDialForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		url, p := faulty(t, faults.Plan{RefuseEvery: 1, SlowDial: time.Second})
+		c := dial(t, url)
+		var wg sync.WaitGroup
+		var failed atomic.Int64
+		for range 200 {
+			wg.Go(func() {
+				if err := c.Call(context.Background(), procEcho, blob("x"), nil); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if n := p.Done().Refused; n > 40 || failed.Load() != 200 {
+			t.Errorf("%d calls failed by %d attempts to connect", failed.Load(), n)
+		}
+	})
+}
+
+// TestBackoff: a call under way when its server goes waits longer each time, within bounds, and no longer than
+// its context.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, "loopback://127.0.0.1:0")
+		start := func(c *rpc.Client, within time.Duration) chan error {
+			done := make(chan error, 1)
+			go func() {
+				cctx, cancel := context.WithTimeout(context.Background(), within)
+				defer cancel()
+				done <- c.Call(cctx, procWait, bulk(nil), nil)
+			}()
+			<-f.inside
+			return done
+		}
+		patient, hasty := dial(t, f.url, rpc.WithRetransmits(30)), dial(t, f.url, rpc.WithRetransmits(30))
+		long, short := start(patient, time.Hour), start(hasty, time.Minute/6)
+		from := time.Now()
+		f.srv.Close()
+		if err := <-short; !errors.Is(err, context.DeadlineExceeded) || time.Since(from) != 10*time.Second {
+			t.Errorf("%v after %v, want the deadline", err, time.Since(from))
+		}
+		// 20 ms … 1.28 s, then 2 s each, of which a half is by chance.
+		if err := <-long; err == nil || time.Since(from) < 24*time.Second || time.Since(from) > 49*time.Second {
+			t.Errorf("%v after %v", err, time.Since(from))
+		}
+	})
+}
+
+// TestGrowThenCut: a call that has grown is sent on another connection like any other.
+func TestGrowThenCut(t *testing.T) {
+	f := count(t, "loopback://127.0.0.1:0")
+	c := dial(t, f.url)
+	f.gate = make(chan struct{})
+	var res onceResult
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Call(ctx(t), procOnce, blobArgs{1, pattern(9000)}, &res, rpc.Into(make([]byte, 5000)), rpc.MayGrow(10_000))
+	}()
+	<-f.inside
+	c.Conns()[0].Abort(errors.New("cut by the test"))
+	waitFor(t, "the repetition", func() bool { return f.srv.Counters().CallsRecv == 2 })
+	close(f.gate)
+	if err := <-done; err != nil || !bytes.Equal(res.data, pattern(9000)) || f.executions() != 1 {
+		t.Errorf("%v, %d bytes, executed %d times", err, len(res.data), f.executions())
+	}
+}
