@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/test/faults"
 )
@@ -71,6 +73,97 @@ func TestTheCallThatEndsConnections(t *testing.T) {
 		if n := poison.Load(); n != int64(want) {
 			t.Errorf("the server got that call %d times, want %d", n, want)
 		}
+	}
+}
+
+// TestSuspectsDoNotWaitForLong: calls that lost their connections and take long all get to the server: one may
+// be what another waits for.
+func TestSuspectsDoNotWaitForLong(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const calls = 4
+	var wg sync.WaitGroup
+	wg.Go(func() { // loses two connections with all calls, and answers none before it has them all
+		for conns := 0; ; conns++ {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			var xids []uint32
+			for range calls {
+				xids = append(xids, tcpCallXID(nc))
+			}
+			if conns == 2 {
+				for _, xid := range xids {
+					reply := result(xid, opaque(nil)...)
+					nc.Write(append(rpcmsg.AppendMark(nil, len(reply), true), reply...))
+				}
+			}
+			if conns < 2 {
+				nc.Close()
+			} else {
+				defer nc.Close()
+			}
+		}
+	})
+	defer wg.Wait()
+	defer l.Close()
+	c := dial(t, "tcp://"+l.Addr().String())
+	var callers sync.WaitGroup
+	for range calls {
+		callers.Go(func() {
+			if err := c.Call(ctx(t), procWait, bulk(nil), new(bulk)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// tcpCallXID takes one call from a connection.
+func tcpCallXID(nc net.Conn) (xid uint32) {
+	var mark [4]byte
+	if _, err := io.ReadFull(nc, mark[:]); err != nil {
+		return 0
+	}
+	b := make([]byte, binary.BigEndian.Uint32(mark[:])&^(1<<31))
+	io.ReadFull(nc, b)
+	return binary.BigEndian.Uint32(b)
+}
+
+// TestLongCalls: a connection that carried a call for long has not ended because of it.
+func TestLongCalls(t *testing.T) {
+	for _, tc := range []struct {
+		every time.Duration
+		want  int // connections; 0: it is answered
+	}{{10 * time.Second, 5}, {61 * time.Second, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			url, p := faulty(t, faults.Plan{})
+			f := serve(t, url)
+			c := dial(t, f.url, rpc.WithRetransmits(50))
+			done := make(chan error, 1)
+			go func() {
+				long, cancel := context.WithTimeout(context.Background(), time.Hour)
+				defer cancel()
+				done <- c.Call(long, procWait, bulk(nil), nil)
+			}()
+			for range 8 {
+				select {
+				case <-f.inside:
+					time.Sleep(tc.every)
+					p.CutAll()
+				case <-time.After(time.Minute):
+				}
+			}
+			close(f.wait)
+			err := <-done
+			var gave *rpc.GaveUpError
+			if tc.want == 0 && err != nil || tc.want > 0 && (!errors.As(err, &gave) || gave.Connections != tc.want) {
+				t.Errorf("cut every %v: %v", tc.every, err)
+			}
+		})
 	}
 }
 

@@ -389,9 +389,13 @@ func (c *Client) send(ctx context.Context, inv *invocation, call *engine.Call) e
 		s = &c.slots[c.next.Add(1)%uint32(len(c.slots))]
 	}
 	losses := 0
+	var began time.Time // of the last transmission, for suspects
 	for tries := 0; ; tries++ {
 		l, err := c.connect(ctx, s)
 		if err == nil {
+			if losses > 0 {
+				began = time.Now()
+			}
 			if losses < suspect {
 				err = l.Do(ctx, call)
 			} else {
@@ -404,7 +408,11 @@ func (c *Client) send(ctx context.Context, inv *invocation, call *engine.Call) e
 			if !errors.As(err, &lost) {
 				return err
 			}
-			if lost.Sent {
+			switch {
+			case !lost.Sent:
+			case losses > 0 && time.Since(began) > longCall:
+				losses = 1
+			default:
 				losses++
 			}
 		} else if tries == 0 || ctx.Err() != nil || errors.Is(err, ErrClosed) {
@@ -428,14 +436,23 @@ func (c *Client) send(ctx context.Context, inv *invocation, call *engine.Call) e
 	}
 }
 
-// suspect is after how many connections lost in a row a call may be what ends them.
-const suspect = 2
+const (
+	// suspect is after how many connections lost in a row a call may be what ends them.
+	suspect = 2
+	// aloneFor is how long a suspect keeps others waiting: what ends a connection does so soon, and one that
+	// takes long may be waiting for another to do its work.
+	aloneFor = time.Second / 2
+	// longCall is how long a connection carries a call that then had nothing to do with its end.
+	longCall = time.Minute
+)
 
-// sendAlone is Do while no other suspect is under way.
+// sendAlone is Do while no other suspect is under way, or has only been for a while.
 func (c *Client) sendAlone(ctx context.Context, s *slot, call *engine.Call) error {
 	select {
 	case s.alone <- struct{}{}:
-		defer func() { <-s.alone }()
+		leave := sync.OnceFunc(func() { <-s.alone })
+		defer leave()
+		defer time.AfterFunc(aloneFor, leave).Stop()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -492,13 +509,13 @@ func (c *Client) decode(inv *invocation, call *engine.Call) error {
 	if err := h.Parse(r); err != nil {
 		return fmt.Errorf("%s: reply: %w", p, err)
 	}
-	if err := h.Err(); err != nil {
-		return err
-	}
-	if inv.auth != nil {
+	if inv.auth != nil && h.Stat == rpcmsg.Accepted {
 		if err := inv.auth.Check(&inv.head, h); err != nil {
 			return fmt.Errorf("%s: verifier: %w", p, err)
 		}
+	}
+	if err := h.Err(); err != nil {
+		return err
 	}
 	if inv.sealed != nil {
 		if err := inv.unseal(call); err != nil {

@@ -339,6 +339,30 @@ func TestRepeatedWhileExecuted(t *testing.T) {
 	}
 }
 
+// TestShutdownDuringExecution: what is carried through without its connection is waited for, as long as Shutdown's
+// context allows.
+func TestShutdownDuringExecution(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		f := count(t, "loopback://127.0.0.1:0")
+		f.gate = make(chan struct{})
+		r := rawDial(t, f.url)
+		r.send(enc(head(7, 2, wire.Msg)), onceCall(7, procOnce, "", 1, nil))
+		<-f.inside
+		r.conn.Close()
+		waitFor(t, "the connection's end", func() bool { return f.srv.Connections() == 0 })
+		cctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		if patient {
+			cancel()
+			cctx, cancel = context.WithCancel(context.Background())
+			time.AfterFunc(50*time.Millisecond, func() { close(f.gate) })
+		}
+		if err := f.srv.Shutdown(cctx); patient != (err == nil) {
+			t.Errorf("patient %v: %v", patient, err)
+		}
+		cancel()
+	}
+}
+
 // TestNotKept: what is executed again.
 func TestNotKept(t *testing.T) {
 	for _, tc := range []struct {

@@ -239,7 +239,7 @@ func TestMechanismRefuses(t *testing.T) {
 
 type deafToy struct{ *toyClient }
 
-var errDeaf = errors.New("I believe nobody")
+var errDeaf = errors.New("nobody is believed")
 
 func (deafToy) Check(*rpcmsg.CallHeader, *rpcmsg.ReplyHeader) error { return errDeaf }
 

@@ -252,7 +252,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	s.each(func(c serverConn) { c.Close() })
+	stop := context.AfterFunc(ctx, s.die) // for what is carried through without its connection
 	s.wait()
+	if !stop() {
+		return context.Cause(ctx)
+	}
 	return nil
 }
 
