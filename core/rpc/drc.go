@@ -147,7 +147,7 @@ func (c *replyCache) claim(r *Request) (v verdict, replaced *Request) {
 		c.unlink(e)
 		c.push(e, now)
 		return repeat, nil
-	case e.link == link, e.waiting != nil && e.waiting.from.link() == link:
+	case e.link == link:
 		return ignore, nil
 	}
 	replaced, e.waiting = e.waiting, r

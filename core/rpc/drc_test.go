@@ -183,9 +183,12 @@ var long = way{"version 2 with Position-Zero and Reply chunks", func(t *testing.
 }}
 
 // overTCP is what comes over a listener of the same server with record marks.
-func overTCP(addr string) way {
+func overTCP(addr string) way { return overTCPFrom("127.0.0.1", addr) }
+
+func overTCPFrom(from, addr string) way {
 	return way{"tcp", func(t *testing.T, _ *counted, xid uint32, msg []byte) []byte {
-		nc, err := net.Dial("tcp", addr)
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		nc, err := d.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +254,8 @@ func TestCallersAreToldApart(t *testing.T) {
 	f := count(t, "loopback://127.0.0.1:0")
 	big, other := pattern(900), pattern(900)
 	other[899]++
-	tcp := overTCP(f.alsoTCP(t))
+	addr := f.alsoTCP(t)
+	tcp := overTCP(addr)
 	for i, msg := range [][]byte{
 		onceCall(9, procOnce, "here", 1, big),
 		onceCall(9, procOnce, "there", 1, big), // another machine
@@ -267,6 +271,16 @@ func TestCallersAreToldApart(t *testing.T) {
 				t.Errorf("call %d got the reply of execution %d", i+1, got)
 			}
 		}
+	}
+	msg, before := onceCall(9, procOnce, "here", 1, big), f.executions()
+	if got := binary.BigEndian.Uint32(overTCPFrom("127.0.0.2", addr).call(t, f, 9, msg)[24:]); int(got) != before+1 {
+		t.Errorf("a call from another address got the reply of execution %d", got)
+	}
+	// The length counts where the bytes that are looked at are the same.
+	msg = onceCall(9, procOnce, "here", 1, pattern(3000))
+	tcp.call(t, f, 9, msg)
+	if got := tcp.call(t, f, 9, append(msg, 0, 0, 0, 0)); !bytes.Equal(got[len(got)-4:], word(uint32(rpcmsg.GarbageArgs))) {
+		t.Errorf("a call with four bytes more got %x", got)
 	}
 }
 
