@@ -50,9 +50,9 @@ const (
 var Ops = []Op{Echo, Read, Write}
 
 var procs = map[Op]*rpc.Proc{
-	Echo:  {Program: Program, Version: Version, Number: 1, Name: "ECHO"},
-	Read:  {Program: Program, Version: Version, Number: 2, Name: "READ", Binding: binding.Binding{Results: true, MaxReply: 4}},
-	Write: {Program: Program, Version: Version, Number: 3, Name: "WRITE", Binding: binding.Binding{Args: true, MaxReply: 4}},
+	Echo:  {Program: Program, Version: Version, Number: 1, Name: "ECHO", Idempotent: true},
+	Read:  {Program: Program, Version: Version, Number: 2, Name: "READ", Idempotent: true, Binding: binding.Binding{Results: true, MaxReply: 4}},
+	Write: {Program: Program, Version: Version, Number: 3, Name: "WRITE", Idempotent: true, Binding: binding.Binding{Args: true, MaxReply: 4}},
 }
 
 // ListenOptions let a listener take every size of payload; others may be added.

@@ -205,7 +205,7 @@ func (c *replyCache) key(r *Request) callKey {
 	var flavor [4]byte
 	binary.BigEndian.PutUint32(flavor[:], uint32(r.Cred.Flavor))
 	h.Write(flavor[:])
-	if _, plain := r.mech.(rpcmsg.PlainServer); r.Identity != nil && !plain && reflect.TypeOf(r.Identity).Comparable() {
+	if _, plain := r.mech.(rpcmsg.PlainServer); r.Identity != nil && !plain && reflect.ValueOf(r.Identity).Comparable() {
 		k.identity = r.Identity // its credential differs from one sending to the next (RFC 2203 §5.3.3.1)
 	} else {
 		h.Write(r.Cred.Body)
