@@ -199,41 +199,10 @@ func (c *Conn) freeCallers(call *Call) error {
 	return c.invalidateUsers(call)
 }
 
-// startTicker runs the clock of calls without a deadline of their own. Called with mu held.
-func (c *Conn) startTicker() {
-	if c.ticking {
-		return
-	}
-	c.ticking = true
-	period := c.cfg.CallTimeout / timeoutTicks
-	if c.ticker == nil {
-		c.ticker = time.AfterFunc(period, c.onTick)
-	} else {
-		c.ticker.Reset(period)
-	}
-}
-
-// timeoutTicks are the ticks of one CallTimeout; a call ends within one more.
-const timeoutTicks = 8
-
-func (c *Conn) onTick() {
-	c.mu.Lock()
-	c.tick++
-	kick := c.expire(&c.live)
-	c.expire(&c.waiting.callList)
-	if c.ticking = c.live.head != nil || c.waiting.head != nil; c.ticking && !c.down {
-		c.ticker.Reset(c.cfg.CallTimeout / timeoutTicks)
-	}
-	c.mu.Unlock()
-	if kick && c.driver != nil {
-		c.driver.Kick()
-	}
-}
-
 // expire makes the calls of l that have waited for CallTimeout give up.
 func (c *Conn) expire(l *callList) (any bool) {
 	for call := l.head; call != nil; call = call.next {
-		if !call.bounded && c.tick-call.tick > timeoutTicks && !call.gaveUp.Load() {
+		if !call.bounded && c.tick-call.tick > c.timeout && !call.gaveUp.Load() {
 			call.gaveUp.Store(true)
 			call.wakeUp()
 			any = true

@@ -41,6 +41,17 @@ type Config struct {
 	// Orphans and OrphanBytes bound cancelled calls that still wait for their replies. Beyond them
 	// the connection ends. Defaults 64, 64 MiB.
 	Orphans, OrphanBytes int
+	// IdleTimeout ends, in order, a connection that has carried no call for so long; never while one is being
+	// served or awaited. Negative: never. Default 6 minutes where we accepted it; 5 where we dialled,
+	// but never if we take calls there.
+	IdleTimeout time.Duration
+	// StallTimeout ends a connection on which posted Reads, or Sends and Writes, have not moved: none of them has
+	// completed for so long, and a second more per 64 KiB of the largest. Negative: never. Default 60 s.
+	StallTimeout time.Duration
+	// KeepAlive, where we dialled: when calls wait and not a byte has come from the peer for so long, a NULL
+	// call of their program is sent, if a credit is free; when nothing comes for as long again, the
+	// connection ends. Negative: never. Default 20 s.
+	KeepAlive time.Duration
 	// Settle overrides the provider's pause before the first Post (D-39); negative: none.
 	Settle time.Duration
 	// NextXID makes transaction ids for calls of the engine's own. Default: random start, counting.
@@ -95,6 +106,12 @@ func (c Config) withDefaults() Config {
 	def(&c.OrphanBytes, 64<<20)
 	if c.CallTimeout == 0 {
 		c.CallTimeout = DefaultCallTimeout
+	}
+	if c.StallTimeout == 0 {
+		c.StallTimeout = DefaultStall
+	}
+	if c.KeepAlive == 0 {
+		c.KeepAlive = DefaultKeepAlive
 	}
 	if c.CancelWait == 0 {
 		c.CancelWait = 2 * time.Second

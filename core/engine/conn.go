@@ -35,6 +35,10 @@ type Conn struct {
 	leading   atomic.Bool  // a caller is in Drive
 	followers atomic.Int32 // callers that wait, or are about to, for who leads
 
+	period  time.Duration // of the ticker
+	timeout uint32        // CallTimeout in ticks
+	fabric  verbs.Stats   // onTick's
+
 	held int // bytes of chunk memory for the peer's calls; guarded by the endpoint's pool
 
 	mu       sync.Mutex // guards what follows, and covers every Post
@@ -50,8 +54,7 @@ type Conn struct {
 	orphans  int
 	orphaned int // bytes that orphans hold
 	tick     uint32
-	ticker   *time.Timer
-	ticking  bool
+	ticker   *time.Timer // onTick's
 	calls    table[Call]
 	requests table[Request]
 	serving  int // requests received and not finished
@@ -64,6 +67,13 @@ type Conn struct {
 	reserved int
 	after    func() // run once nothing is being served
 	counters obs.Counters
+
+	closing bool // we have closed it, or are about to: no call begins
+	watch   watch
+	// For watch: what has completed, and the bytes of the largest Read, and of the largest reply's
+	// Writes, under way.
+	readsDone          uint64
+	readMost, sendMost int
 }
 
 var connIDs atomic.Uint64
@@ -75,6 +85,14 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 	}
 	if cfg.Inline > e.size {
 		return nil, &ConfigError{"inline", fmt.Sprintf("the endpoint's receives have %d bytes", e.size)}
+	}
+	if cfg.IdleTimeout == 0 {
+		switch {
+		case !client:
+			cfg.IdleTimeout = DefaultServerIdle
+		case cfg.Serve == nil: // else a call of the peer's would find nobody
+			cfg.IdleTimeout = DefaultClientIdle
+		}
 	}
 	maxVersion := cfg.MaxVersion
 	if client && cfg.MinVersion < wire.Version2 {
@@ -89,6 +107,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		pending: make(map[uint32]*Call),
 	}
 	c.in.c = c
+	c.watch, c.period, c.timeout = c.cfg.newWatch()
 	c.local = wire.PrivateData{
 		RemoteInvalidate: e.dom.Caps().RemoteInvalidate,
 		SendSize:         cfg.Inline, RecvSize: cfg.Inline,
@@ -135,6 +154,7 @@ func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, er
 		}
 	}
 	c.event(obs.Event{Kind: obs.ConnUp})
+	c.startTicker()
 	e.adopt(c)
 	return c, nil
 }
@@ -158,6 +178,7 @@ func (e *Endpoint) Accept(ctx context.Context, r verbs.Request, cfg Config) (*Co
 		return nil, err
 	}
 	c.event(obs.Event{Kind: obs.ConnUp, Arg: 1})
+	c.startTicker()
 	e.adopt(c)
 	return c, nil
 }
@@ -252,9 +273,13 @@ func (c *Conn) Serving() int {
 	return c.serving
 }
 
-// Close ends the connection in order: what was posted leaves first. Pending calls end with *LostError.
+// Close ends the connection in order: what was posted leaves first. Pending calls end with *LostError; calls of
+// the peer's that come from now on are not executed, as they could not be answered: it may send them again elsewhere.
 func (c *Conn) Close() error {
 	c.ours.Store(true)
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
 	return c.vc.Close()
 }
 
@@ -283,11 +308,12 @@ func (c *Conn) completed(cp *verbs.Completion) {
 	c.mu.Lock()
 	switch kind {
 	case workPlain, workSend:
+		c.sends.done++
 		if r := c.sends.all[i].req; r != nil && cp.Status == verbs.RemoteAccess {
 			c.ep.blame(c, r)
 		}
 		if kind == workSend {
-			finished = c.sends.done(i)
+			finished = c.sends.complete(i)
 		}
 	case workRead:
 		r := c.requests.at(i)
@@ -354,7 +380,7 @@ func (c *Conn) dropRequests() (finished []*Request) {
 			if c.sends.all[i].answer {
 				c.owed--
 			}
-			if r := c.sends.done(i); r != nil {
+			if r := c.sends.complete(i); r != nil {
 				finished = append(finished, r)
 			}
 		}

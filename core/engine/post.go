@@ -96,6 +96,7 @@ type sendBuffers struct {
 	free  []*sendBuffer
 	slabs []*Memory
 	out   int
+	done  uint64 // Sends and Writes that have completed
 	ended bool
 }
 
@@ -146,8 +147,8 @@ func (s *sendBuffers) put(b *sendBuffer) {
 	}
 }
 
-// done takes the completion of a Send, and returns the request that it answers, if any.
-func (s *sendBuffers) done(i uint32) *Request {
+// complete takes the completion of a Send, and returns the request that it answers, if any.
+func (s *sendBuffers) complete(i uint32) *Request {
 	b := s.all[i]
 	r := b.req
 	s.put(b)
@@ -163,5 +164,5 @@ func (s *sendBuffers) release() {
 	for _, m := range s.slabs {
 		m.Free()
 	}
-	*s = sendBuffers{ended: true}
+	*s = sendBuffers{ended: true, done: s.done}
 }

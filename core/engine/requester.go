@@ -279,7 +279,7 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 	c.mu.Lock()
 	call.tick = c.tick
 	switch {
-	case c.down:
+	case c.down || c.closing:
 		err := c.lostErr()
 		c.mu.Unlock()
 		return err
@@ -293,7 +293,6 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 	}
 	call.state = callWaiting
 	c.waiting.push(call)
-	c.startTicker()
 	c.counters.CreditWaits++
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.CreditWait, XID: call.XID})
@@ -507,7 +506,6 @@ func (c *Conn) sendCall(call *Call) error {
 	call.index = c.calls.add(call)
 	c.pending[call.XID] = call
 	c.live.push(call)
-	c.startTicker()
 	c.works = append(c.works[:0], sb.work(size))
 	c.post(c.works)
 	c.countMessage(h, p.Len, &c.counters.CallsSent)

@@ -85,8 +85,12 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	c.countMessage(&r.Header, len(payload), &c.counters.CallsRecv)
 	r.owed = true
 	within := c.owe()
+	closing := c.closing
 	c.mu.Unlock()
-	if !within {
+	if !within || closing {
+		if closing {
+			in.drop(r.Header.XID)
+		}
 		r.finish()
 		return
 	}
@@ -224,6 +228,7 @@ func (c *Conn) postReads() {
 		c.readq[0] = readOp{}
 		c.readq = c.readq[1:]
 		c.reading++
+		c.readMost = max(c.readMost, op.n)
 		op.req.segs = append(op.req.segs[:0], verbs.Seg{R: op.mem.reg, Off: op.off, N: op.n})
 		c.works = append(c.works[:0], verbs.Work{
 			ID: workID(workRead, op.req.index), Op: verbs.OpRead, Segs: op.req.segs,
@@ -240,6 +245,7 @@ func (c *Conn) postReads() {
 func (c *Conn) readDone(r *Request, s verbs.Status) {
 	c.mu.Lock()
 	c.reading--
+	c.readsDone++
 	r.left--
 	if s != verbs.OK {
 		r.broken = true // the connection is ending (RFC 8166 §4.5.3)
@@ -456,6 +462,7 @@ func (c *Conn) sendReply(r *Request) error {
 	c.post(r.works)
 	c.countMessage(h, inline, &c.counters.RepliesSent)
 	c.counters.WriteBytes += written
+	c.sendMost = max(c.sendMost, int(written))
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.ReplySent, XID: xid, Bytes: size, Arg: int64(form)})
 	return nil

@@ -77,6 +77,7 @@ func sum(b []byte) uint32 {
 
 type fixture struct {
 	srv    *rpc.Server
+	l      *rpc.Listener
 	url    string
 	wait   chan struct{}
 	inside chan struct{}
@@ -145,7 +146,7 @@ func serve(t testing.TB, url string, opts ...rpc.Option) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.url = l.URL()
+	f.l, f.url = l, l.URL()
 	done := make(chan error, 1)
 	go func() { done <- f.srv.Serve(context.Background(), l) }()
 	t.Cleanup(func() {

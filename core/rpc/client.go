@@ -41,6 +41,7 @@ type Client struct {
 type link interface {
 	Do(ctx context.Context, call *engine.Call) error
 	Done() <-chan struct{}
+	Closing() bool // takes no calls any more
 	Close() error
 	Counters() obs.Counters
 }
@@ -147,12 +148,10 @@ func (s *slot) live() link {
 	if l == nil {
 		return nil
 	}
-	select {
-	case <-l.Done():
+	if l.Closing() {
 		return nil
-	default:
-		return l.link
 	}
+	return l.link
 }
 
 func (c *Client) dial(ctx context.Context) (link, error) {

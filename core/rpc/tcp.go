@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,9 +29,11 @@ type tcpLink struct {
 
 	writing chan struct{} // held while writing: one record at a time
 	wbuf    []byte
+	watch   tcpWatch
 
 	mu       sync.Mutex // guards what follows
 	pending  map[uint32]*tcpCall
+	closing  bool
 	err      error
 	counters obs.Counters
 }
@@ -65,6 +68,7 @@ func dialTCP(ctx context.Context, t Target, o *options) (link, error) {
 	if l.timeout == 0 {
 		l.timeout = engine.DefaultCallTimeout
 	}
+	l.watch.start(&o.engine, engine.DefaultClientIdle, l.max, l.look, func(error) { l.conn.Close() })
 	go l.read()
 	return l, nil
 }
@@ -92,7 +96,7 @@ func (l *tcpLink) Do(ctx context.Context, call *engine.Call) error {
 	}
 	tc := &tcpCall{done: make(chan struct{})}
 	l.mu.Lock()
-	if l.pending == nil {
+	if l.pending == nil || l.closing {
 		err := l.err
 		l.mu.Unlock()
 		return &engine.LostError{Err: err}
@@ -138,7 +142,7 @@ func (l *tcpLink) write(ctx context.Context, msg *xdr.Writer) error {
 		l.conn.SetWriteDeadline(time.Unix(1, 0))
 		close(cut)
 	})
-	l.wbuf = appendRecord(l.wbuf[:0], msg)
+	l.wbuf = appendRecord(kept(l.wbuf), msg)
 	n, err := l.conn.Write(l.wbuf)
 	if !stop() {
 		<-cut
@@ -155,8 +159,34 @@ func appendRecord(b []byte, msg *xdr.Writer) []byte {
 	return msg.AppendUnreduced(rpcmsg.AppendMark(b, msg.Len(), true))
 }
 
+// kept is b for use again, unless a large message has made it large.
+func kept(b []byte) []byte {
+	if cap(b) > tcpKeep {
+		return nil
+	}
+	return b[:0]
+}
+
+// look is the link's activity; idle: it closes now.
+func (l *tcpLink) look(idle bool) (calls uint64, busy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	busy = len(l.pending) > 0
+	if idle && !busy {
+		l.closing = true
+	}
+	return l.counters.CallsSent, busy
+}
+
+// Closing tells that the link takes no calls any more.
+func (l *tcpLink) Closing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closing || l.pending == nil
+}
+
 func (l *tcpLink) read() {
-	err := readRecords(l.conn, l.max, func(record []byte) error {
+	err := readRecords(l.conn, l.max, &l.watch, func(record []byte) error {
 		xid, isReply, ok := rpcmsg.PeekType(record)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -173,6 +203,7 @@ func (l *tcpLink) read() {
 		close(tc.done)
 		return nil
 	})
+	l.watch.stop()
 	l.conn.Close()
 	l.mu.Lock()
 	pending := l.pending
@@ -186,7 +217,7 @@ func (l *tcpLink) read() {
 }
 
 // readRecords calls f with each record, which f keeps, until the stream ends or f fails.
-func readRecords(r io.Reader, limit int, f func([]byte) error) error {
+func readRecords(r io.Reader, limit int, w *tcpWatch, f func([]byte) error) error {
 	records := rpcmsg.NewRecords(limit)
 	buf := make([]byte, 64<<10)
 	for {
@@ -198,6 +229,7 @@ func readRecords(r io.Reader, limit int, f func([]byte) error) error {
 				return ferr
 			}
 			if rec != nil {
+				w.partial(false)
 				if len(rec) <= len(buf) {
 					rec = append(make([]byte, 0, len(rec)), rec...) // it may be a view into buf
 				} else {
@@ -208,6 +240,7 @@ func readRecords(r io.Reader, limit int, f func([]byte) error) error {
 				}
 			}
 		}
+		w.partial(records.Pending())
 		switch {
 		case err == io.EOF && records.Pending():
 			return io.ErrUnexpectedEOF
@@ -228,17 +261,22 @@ type tcpConn struct {
 	life   context.Context // ends with the server
 	cancel context.CancelFunc
 	slots  chan struct{}
-	writer sync.WaitGroup // one goroutine, while there are replies to write
-	wbuf   []byte         // the writer's
+	why    atomic.Pointer[error] // it was ended for, nil inside: idle
+	writer sync.WaitGroup        // one goroutine, while there are replies to write
+	wbuf   []byte                // the writer's
+	watch  tcpWatch
 
 	mu       sync.Mutex // guards what follows
 	replies  []*tcpOrigin
 	writing  bool
+	closing  bool
 	counters obs.Counters
 }
 
 const (
 	tcpCalls = 64
+	// tcpKeep is the largest buffer for writing that an idle connection keeps.
+	tcpKeep = 64 << 10
 	// tcpWriteWait is how long the writing of one reply may take.
 	tcpWriteWait = time.Minute
 	// tcpUnsent is the most bytes of replies that may wait for peers to read. Beyond it a
@@ -279,8 +317,16 @@ func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 		s.accepted(c)
 		conns.Go(func() {
 			stop := context.AfterFunc(ctx, func() { nc.Close() })
-			err := readRecords(nc, l.opts.tcpMax, c.serve)
+			c.watch.start(&l.opts.engine, engine.DefaultServerIdle, l.opts.tcpMax, c.look, func(why error) {
+				c.why.Store(&why)
+				nc.Close()
+			})
+			err := readRecords(nc, l.opts.tcpMax, &c.watch, c.serve)
+			c.watch.stop()
 			stop()
+			if why := c.why.Load(); why != nil {
+				err = *why
+			}
 			if err != nil {
 				s.complaints.warn("connection ended", "peer", nc.RemoteAddr(), "error", err)
 			}
@@ -294,6 +340,17 @@ func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 			s.ended(c)
 		})
 	}
+}
+
+// look is the connection's activity; idle: it closes now.
+func (c *tcpConn) look(idle bool) (calls uint64, busy bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	busy = len(c.slots) > 0
+	if idle && !busy {
+		c.closing = true
+	}
+	return c.counters.CallsRecv, busy
 }
 
 func (c *tcpConn) Close() error { return c.conn.Close() }
@@ -316,8 +373,9 @@ func (c *tcpConn) serve(record []byte) error {
 	c.counters.CallsRecv++
 	c.counters.Inline++
 	c.counters.InlineBytes += uint64(len(record))
+	closing := c.closing // it could not be answered: so it is not executed
 	c.mu.Unlock()
-	if _, isReply, ok := rpcmsg.PeekType(record); !ok || isReply {
+	if _, isReply, ok := rpcmsg.PeekType(record); !ok || isReply || closing {
 		o.finish(r, false, false)
 		return nil
 	}
@@ -379,7 +437,7 @@ func (c *tcpConn) write() {
 		c.replies[0], c.replies = nil, c.replies[1:]
 		c.mu.Unlock()
 		n := int64(r.Results.Len())
-		c.wbuf = appendRecord(c.wbuf[:0], r.Results)
+		c.wbuf = appendRecord(kept(c.wbuf), r.Results)
 		c.conn.SetWriteDeadline(time.Now().Add(tcpWriteWait))
 		if _, err := c.conn.Write(c.wbuf); err != nil {
 			c.conn.Close() // the reader ends the connection
