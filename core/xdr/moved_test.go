@@ -2,6 +2,7 @@ package xdr
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"testing"
 )
@@ -67,7 +68,7 @@ func TestBulk(t *testing.T) {
 }
 
 // TestBulkPositions: two Read chunks; the second one's position counts the bytes and the
-// round-up of the first (RFC 8166 §3.4.5). An item in between that is not eligible is found too.
+// round-up of the first (RFC 8166 §3.4.5). An item in between that is not eligible stays in the stream.
 func TestBulkPositions(t *testing.T) {
 	var w Writer
 	w.BulkOpaque([]byte("12345"))
@@ -81,12 +82,23 @@ func TestBulkPositions(t *testing.T) {
 		{Position: w.Bulk()[0].Position, Data: w.Bulk()[0].Data},
 		{Position: w.Bulk()[1].Position, Data: w.Bulk()[1].Data},
 	})
-	a, x, b := r.Opaque(9), r.Bulk(9), r.Bulk(9)
+	a, x, b := r.Bulk(9), r.Opaque(9), r.Bulk(9)
 	if err := r.Done(); err != nil || string(a)+string(x)+string(b) != "12345x678" {
 		t.Errorf("%q %q %q %v", a, x, b, err)
 	}
 	if r.Position() != w.Len() {
 		t.Errorf("position %d of %d", r.Position(), w.Len())
+	}
+}
+
+// TestMovedWithoutLeave: an item that no binding allows to move is not taken from its chunk (RFC 8166 §6.1).
+func TestMovedWithoutLeave(t *testing.T) {
+	var w Writer
+	w.BulkOpaque([]byte("12345"))
+	var r Reader
+	r.Reset(w.Bytes(), []Moved{{Position: 4, Data: []byte("12345")}})
+	if b := r.Opaque(9); b != nil || !errors.Is(r.Err(), ErrChunk) {
+		t.Errorf("%q, %v", b, r.Err())
 	}
 }
 

@@ -191,15 +191,16 @@ func (r *Reader) Fixed(n int) []byte {
 	return b
 }
 
-// Opaque reads a variable opaque of at most bound bytes (RFC 4506 §4.10): a view. An
-// item that a Read chunk moved is found as well, eligible or not.
+// Opaque reads a variable opaque of at most bound bytes (RFC 4506 §4.10): a view. One that a Read
+// chunk moved is refused: no binding allows it (RFC 8166 §6.1).
 func (r *Reader) Opaque(bound uint32) []byte {
 	n, ok := r.length(bound)
 	if !ok {
 		return nil
 	}
 	if r.taken < len(r.moved) && r.moved[r.taken].Position == r.Position() {
-		return r.movedItem(n)
+		r.Fail(ErrChunk)
+		return nil
 	}
 	return r.Fixed(n)
 }
