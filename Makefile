@@ -7,6 +7,7 @@
 #   make soak    worlds of servers, clients and faults under simulated time, for SOAKTIME
 #   make fuzz    every fuzz target in turn, FUZZTIME each
 #   make bench   against raw TCP and gRPC on this machine, as a table of targets
+#   make conformance  the specifications, sentence by sentence, with the tests that show each; faults made on purpose
 #   make interop FABRIC=siw   against the Linux kernel's client and server, in virtual machines (root, Debian 12)
 #   make interop-smoke        the few cases of it that show that it works at all
 #   make build   bin/rpcrdma
@@ -30,7 +31,7 @@ RACE := core/engine core/rpc providers/loopback providers/iwarp ulp/nfs extensio
 # Modules of their own, so that their dependencies stay out of the main one.
 NESTED := test/bench
 
-.PHONY: demo test lint race soak fuzz bench interop interop-smoke build clean
+.PHONY: demo test lint race soak fuzz bench conformance interop interop-smoke build clean
 .DEFAULT_GOAL := build
 
 build:
@@ -66,6 +67,9 @@ fuzz:
 
 bench:
 	$(GO) -C test/bench run . $(BENCHFLAGS)
+
+conformance:
+	$(GO) run ./test/conformance
 
 # go run builds the suite; it builds the programs that it runs, and the lab, itself.
 interop:

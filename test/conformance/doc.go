@@ -1,0 +1,18 @@
+// Command conformance is the ledger of what the specifications ask of an implementation: RFC 8166,
+// RFC 8797 and draft-cel-nfsv4-rpcrdma-version-two-04, and what RFC 5040, 5041, 5044, 6581 and 8267
+// ask of the parts that we have (marked second hand: we go by what others wrote about them); the protocol decisions (docs/protocol.md) and the traps that
+// other implementations fell into have rows as well. A row says what is asked, in our words, which
+// octets show it, what we do, and names the tests.
+//
+// The rows are in the files rows_*.go. The checks of this package are scripts (*_test.go): octets that a
+// peer without any of our code sends, and octets that must come back, over loopback and over iWARP. Rows
+// point at tests of other packages as well.
+//
+//	go test ./test/conformance               the scripts; every row has a test, and the test exists
+//	go test -tags defects ./test/conformance breaks the program on purpose, one defect at a time: each
+//	                                         must turn a test of the ledger red
+//	go run ./test/conformance                runs every test that a row names, wherever it is, and the
+//	                                         defects, and prints the table ("make conformance")
+//
+// Imports: anything of the module.
+package main

@@ -1,0 +1,11 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestResponder sends to our server.
+func TestResponder(t *testing.T) {
+	runScripts(t, false, slices.Concat(responderV1(), responderChunks(), responderV2()))
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// TestPrivateData: what client and server say of themselves (RFC 8797 §4).
+func TestPrivateData(t *testing.T) {
+	const want = "f6ab0e1801010303"
+	for _, scheme := range schemes {
+		dom := openDomain(t, scheme)
+		p := dialPeer(t, dom, newHouse(t, scheme).url, nil)
+		if got := hex.EncodeToString(p.conn.PeerPrivateData()); got != want {
+			t.Errorf("%s: the server says %s, want %s", scheme, got, want)
+		}
+		l := listenPeer(t, scheme, dom, nil)
+		c, err := rpc.NewClient(l.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Connect(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		p = <-l.peers
+		if got := hex.EncodeToString(p.conn.PeerPrivateData()); got != want {
+			t.Errorf("%s: the client says %s, want %s", scheme, got, want)
+		}
+		c.Close()
+	}
+}
+
+// wrapping is an authentication that wraps arguments, as RPCSEC_GSS privacy does.
+type wrapping struct{ rpcmsg.Plain }
+
+func (*wrapping) Protects() bool { return true }
+
+// TestProtectedCallsAreNotReduced: nothing of a call whose arguments are wrapped is in a chunk
+// (RFC 8166 §8.2.2.3): as long as no mechanism exists that wraps, such a call is not sent.
+func TestProtectedCallsAreNotReduced(t *testing.T) {
+	dom := openDomain(t, "loopback")
+	l := listenPeer(t, "loopback", dom, nil)
+	c, err := rpc.NewClient(l.url, rpc.WithAuth(new(wrapping)), rpc.WithMoveAbove(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Call(context.Background(), procedures["WRITE"], arguments{items: []any{bytes.Repeat([]byte{1}, 5000)}, bulk: true}, nil)
+	if err == nil || len(l.peers) > 0 {
+		t.Errorf("%v, %d connections", err, len(l.peers))
+	}
+}
+
+// lines counts log records.
+type lines struct{ n atomic.Int64 }
+
+func (*lines) Enabled(context.Context, slog.Level) bool    { return true }
+func (l *lines) Handle(context.Context, slog.Record) error { l.n.Add(1); return nil }
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler        { return l }
+func (l *lines) WithGroup(string) slog.Handler             { return l }
+
+// TestBadMessagesAreNotLogged: what a peer can send without end makes counts, not lines (T-31).
+func TestBadMessagesAreNotLogged(t *testing.T) {
+	var l lines
+	h := newHouse(t, "loopback", rpc.WithLog(slog.New(&l)))
+	p := dialPeer(t, openDomain(t, "loopback"), h.url, nil)
+	done := []byte{0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 3} // RDMA_DONE
+	for n := uint64(1); n <= 1000; n++ {
+		if err := p.post(verbs.OpSend, 0, 0, done); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(patience); h.srv.Counters().Dropped < n; time.Sleep(10 * time.Microsecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d of %d are counted", h.srv.Counters().Dropped, n)
+			}
+		}
+	}
+	if n := l.n.Load(); n > 0 {
+		t.Errorf("%d lines for messages that were dropped", n)
+	}
+}
+
+// frames notes the RDMAP opcodes of the frames that its side sent and got, in order.
+type frames struct {
+	mu  sync.Mutex
+	ops []string
+}
+
+func (f *frames) Frame(_, _ netip.AddrPort, sent bool, parts ...[]byte) {
+	b := bytes.Join(parts, nil)
+	if len(b) < 4 || bytes.HasPrefix(b, []byte("MPA ID")) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch op := b[3] & 0xf; { // RFC 5040 §4.1
+	case sent && op == 1:
+		f.ops = append(f.ops, "request")
+	case !sent && op == 2:
+		f.ops = append(f.ops, "response")
+	}
+}
+
+// TestReadsInFlight: a chunk of four segments is pulled by four RDMA Reads at once (T-26).
+func TestReadsInFlight(t *testing.T) {
+	var f frames
+	h := newHouse(t, "iwarp", rpc.WithTap(&f))
+	c, err := rpc.NewClient(h.url, rpc.WithMoveAbove(100), rpc.WithSegmentLength(50))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	res := results{proc: procedures["WRITE"]}
+	if err := c.Call(context.Background(), procedures["WRITE"], arguments{items: []any{pattern(200)}, bulk: true}, &res, rpc.MaxReply(300)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(res.all, pattern(200)) {
+		t.Errorf("% x", res.all)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	want := []string{"request", "request", "request", "request", "response", "response", "response", "response"}
+	if !slices.Equal(f.ops, want) {
+		t.Errorf("the order was %v", f.ops)
+	}
+}
