@@ -67,14 +67,13 @@ func rowsRFC8166Rest() []Row {
 	all = append(all, section(rfc8166, "8.2.2.1", Row{
 		Level:  Must,
 		Text:   "An NFS server with RPCSEC_GSS serves TCP port 2049 as well, for context set-up.",
-		Do:     "Our NFS server does no RPCSEC_GSS: such credentials are refused.",
+		Do:     "Our NFS server has no mechanism of RPCSEC_GSS: such credentials are refused.",
 		Status: NotOurs,
 	})...)
 	return append(all, section(rfc8166, "8.2.2.3", Row{
 		Level: MustNot,
 		Text:  "Under integrity or privacy nothing is moved.",
-		Wire:  "a client whose authentication wraps its arguments refuses to send the call at all",
-		Do:    "No mechanism that wraps exists here. The gateway, which passes such messages through, comes with its own test.",
-		Tests: in("test/conformance", "TestProtectedCallsAreNotReduced"),
+		Wire:  "credential of RPCSEC_GSS with service 3: 101 octets inline where 100 are the most, 5000 at position zero; results inline or in the Reply chunk",
+		Tests: tests(requester("v1 nothing of a protected call is moved"), responder("v1 protection without its mechanism"), in("core/rpc", "TestMechanism", "TestRPCSECGSSPassesThrough", "TestMovedAndWrapped")),
 	})...)
 }

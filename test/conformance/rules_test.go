@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
-	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
@@ -39,27 +38,6 @@ func TestPrivateData(t *testing.T) {
 			t.Errorf("%s: the client says %s, want %s", scheme, got, want)
 		}
 		c.Close()
-	}
-}
-
-// wrapping is an authentication that wraps arguments, as RPCSEC_GSS privacy does.
-type wrapping struct{ rpcmsg.Plain }
-
-func (*wrapping) Protects() bool { return true }
-
-// TestProtectedCallsAreNotReduced: nothing of a call whose arguments are wrapped is in a chunk
-// (RFC 8166 §8.2.2.3): as long as no mechanism exists that wraps, such a call is not sent.
-func TestProtectedCallsAreNotReduced(t *testing.T) {
-	dom := openDomain(t, "loopback")
-	l := listenPeer(t, "loopback", dom, nil)
-	c, err := rpc.NewClient(l.url, rpc.WithAuth(new(wrapping)), rpc.WithMoveAbove(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	err = c.Call(context.Background(), procedures["WRITE"], arguments{items: []any{bytes.Repeat([]byte{1}, 5000)}, bulk: true}, nil)
-	if err == nil || len(l.peers) > 0 {
-		t.Errorf("%v, %d connections", err, len(l.peers))
 	}
 }
 

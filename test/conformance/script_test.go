@@ -19,6 +19,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	held N / release       N calls of HOLD are being served / all of them end
 //	private [OCTETS]       what the peers of later connections say of themselves
 //	peer                   a client of ours has connected; its connection becomes the peer
-//	call PROC ARG… [into N]… [max N] [grow N] [for MS]  our client calls
+//	call PROC ARG… [into N]… [max N] [grow N] [for MS] [gss]  our client calls
 //	done [N] [OCTETS]      the last call, or the N-th, ends well, with these octets as results
 //	fails [N] ERROR        it ends with that error
 //	quiet                  nothing comes for a while
@@ -496,6 +497,8 @@ func (x *session) call(line string) {
 		case tok == "max":
 			i++
 			opts[0] = rpc.MaxReply(x.number(toks[i]))
+		case tok == "gss":
+			opts = append(opts, rpc.WithCred(&rpcmsg.Auth{Flavor: rpcmsg.AuthRPCGSS, Body: x.bytes(nil, "00000001 00000000 00000001 00000003 00000000")}))
 		case tok == "grow":
 			i++
 			opts = append(opts, rpc.MayGrow(x.number(toks[i])))
