@@ -29,6 +29,7 @@ func newServe() *cobra.Command {
 
 type serveFlags struct {
 	connFlags
+	limitFlags
 	export string
 	listen []string
 	mount  string
@@ -60,6 +61,7 @@ Without root it serves with its own rights: every caller acts as the user that r
 		RunE: work(func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }),
 	}
 	f.add(cmd.Flags())
+	f.addLimits(cmd.Flags())
 	cmd.Flags().StringVar(&f.export, "export", "", "directory to serve")
 	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "address to listen on; may be given several times")
 	cmd.Flags().StringVar(&f.mount, "mount-listen", "", "serve by TCP on this address, too, for clients that ask for MOUNT there; none for nowhere (default tcp://, the host of the first --listen, port 20048)")
@@ -138,10 +140,15 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
+	limits, err := f.limits()
+	if err != nil {
+		return err
+	}
 	opts, finish, err := f.options(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	opts = append(opts, limits...)
 	nfs, err := server3.New(f.export, o)
 	if err != nil {
 		return errors.Join(err, finish())

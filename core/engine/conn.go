@@ -39,7 +39,7 @@ type Conn struct {
 	timeout uint32        // CallTimeout in ticks
 	fabric  verbs.Stats   // onTick's
 
-	held int // bytes of chunk memory for the peer's calls; guarded by the endpoint's pool
+	share *share // of chunk memory for the peer's calls, with others of its address
 
 	mu       sync.Mutex // guards what follows, and covers every Post
 	down     bool       // Disconnected has come
@@ -107,6 +107,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		pending: make(map[uint32]*Call),
 	}
 	c.in.c = c
+	c.share = new(share) // a peer that we dialled has one of its own
 	c.watch, c.period, c.timeout = c.cfg.newWatch()
 	c.local = wire.PrivateData{
 		RemoteInvalidate: e.dom.Caps().RemoteInvalidate,
@@ -173,6 +174,7 @@ func (e *Endpoint) Accept(ctx context.Context, r verbs.Request, cfg Config) (*Co
 		return nil, err
 	}
 	c.peer, _ = wire.ParsePrivate(r.PeerPrivateData())
+	c.share = e.pool.shareOf(r.RemoteAddr().Addr())
 	if _, err := r.Accept(ctx, c.options()); err != nil {
 		c.unborn()
 		return nil, err
@@ -413,6 +415,7 @@ func (c *Conn) dropCalls(err error) {
 }
 
 func (c *Conn) unreserve() {
+	c.ep.pool.dropShare(c.share)
 	if c.ep.recv != nil {
 		c.ep.recv.Unreserve(c.reserved)
 	}

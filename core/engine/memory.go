@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/bits"
+	"net/netip"
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -101,6 +102,39 @@ type memoryPool struct {
 	total  int // bytes handed out and idle
 	limit  int
 	closed bool
+	shares map[netip.Addr]*share
+}
+
+// share is what the connections of one address hold together. Guarded by the pool's mutex.
+type share struct {
+	peer  netip.Addr
+	held  int // bytes of chunk memory
+	conns int
+}
+
+// shareOf is the share of a connection of peer, until dropShare.
+func (p *memoryPool) shareOf(peer netip.Addr) *share {
+	peer = verbs.PeerKey(peer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.shares[peer]
+	if s == nil {
+		if p.shares == nil {
+			p.shares = make(map[netip.Addr]*share)
+		}
+		s = &share{peer: peer}
+		p.shares[peer] = s
+	}
+	s.conns++
+	return s
+}
+
+func (p *memoryPool) dropShare(s *share) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.conns--; s.conns == 0 {
+		delete(p.shares, s.peer)
+	}
 }
 
 // GetMemory takes n bytes, for Free. They hold whatever they held before.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -289,6 +290,27 @@ func TestShares(t *testing.T) {
 	}
 	if held != [3]int{} || e.MemoryInUse() != 0 {
 		t.Errorf("after all: %d bytes", held)
+	}
+}
+
+// TestSharesAreOfAddresses: more connections give an address no more memory.
+func TestSharesAreOfAddresses(t *testing.T) {
+	e := endpoint(t, EndpointConfig{})
+	p := &e.pool
+	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	a, b, other := p.shareOf(one), p.shareOf(one), p.shareOf(two)
+	if a != b || a == other {
+		t.Error("connections of one address have one share, others another")
+	}
+	p.dropShare(a)
+	if p.shareOf(one) != b {
+		t.Error("the share ends before its last connection")
+	}
+	p.dropShare(b)
+	p.dropShare(b)
+	p.dropShare(other)
+	if len(p.shares) != 0 {
+		t.Errorf("%d shares without connections", len(p.shares))
 	}
 }
 

@@ -301,7 +301,7 @@ func (r *Request) deliver() {
 }
 
 // Memory takes n bytes of the endpoint's registered memory, for a call of the peer's.
-func (c *Conn) Memory(n int) (*Memory, error) { return c.ep.getMemory(n, &c.held) }
+func (c *Conn) Memory(n int) (*Memory, error) { return c.ep.getMemory(n, &c.share.held) }
 
 // Conn is the connection that the call came on.
 func (r *Request) Conn() *Conn { return r.conn }

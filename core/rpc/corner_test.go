@@ -256,7 +256,7 @@ func TestRegisterPanics(t *testing.T) {
 
 // TestManyWorkers: no more handlers run at once than workers are allowed, and all calls are served.
 func TestWorkersAreBounded(t *testing.T) {
-	f := serve(t, "loopback://127.0.0.1:0", rpc.WithWorkers(3))
+	f := serve(t, "loopback://127.0.0.1:0", rpc.WithWorkers(12)) // a quarter for one connection
 	var running, most atomic.Int32
 	slow := &rpc.Proc{Program: program + 4, Version: 1, Number: 1, Name: "SLOW"}
 	f.srv.Register(program+4, 1, rpc.Method{Proc: slow, Handler: func(context.Context, *rpc.Request) error {

@@ -123,13 +123,15 @@ func (l *Listener) accept(ctx, life context.Context, s *Server, req verbs.Reques
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cfg := l.opts.engine
-	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx, life) }
+	line := s.workers.open(peer.Addr())
+	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx, life, line) }
 	up.add()
 	cfg.Closed = func(c *engine.Conn, err error) {
 		if err != nil {
 			s.complaints.warn("connection ended", "peer", peer, "error", err)
 		}
 		cancel()
+		s.workers.leave(line)
 		l.admits.leave(peer.Addr())
 		s.ended(c)
 		up.done()
@@ -138,6 +140,7 @@ func (l *Listener) accept(ctx, life context.Context, s *Server, req verbs.Reques
 	if err != nil {
 		s.complaints.warn("connection not accepted", "peer", peer, "error", err)
 		cancel()
+		s.workers.leave(line)
 		l.admits.leave(peer.Addr())
 		up.done()
 		s.accepted(nil)

@@ -44,7 +44,7 @@ type options struct {
 }
 
 func newOptions(opts []Option) (options, error) {
-	o := options{conns: 1, retries: 5, losses: 5, workers: 64, tcpMax: 8 << 20, connsMax: DefaultConnectionLimit, log: slog.New(slog.DiscardHandler)}
+	o := options{conns: 1, retries: 5, losses: 5, workers: 256, tcpMax: 8 << 20, connsMax: DefaultConnectionLimit, log: slog.New(slog.DiscardHandler)}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -134,7 +134,8 @@ func WithServerInterceptor(i ServerInterceptor) Option {
 	return func(o *options) { o.servers = append(o.servers, i) }
 }
 
-// WithWorkers bounds the goroutines that run handlers (servers). Default 64.
+// WithWorkers bounds the goroutines that run handlers (servers). One connection gets a quarter of them, one
+// address as many as it leaves free: slow calls of one do not keep others waiting. Default 256.
 func WithWorkers(n int) Option { return func(o *options) { o.workers = max(n, 1) } }
 
 // WithAuthFlavor lets a take the calls of its flavor (servers): it says who calls (Request.Identity), refuses, and

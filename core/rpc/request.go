@@ -34,7 +34,8 @@ type Request struct {
 	reader xdr.Reader
 	head   rpcmsg.CallHeader
 	reply  rpcmsg.ReplyHeader
-	next   *Request // in the backlog
+	line   *line    // of its connection
+	next   *Request // in line
 
 	cached *cachedCall // where its reply is kept; nil: nowhere
 

@@ -296,15 +296,15 @@ func (s *Server) wait() {
 }
 
 // dispatch serves a request over RDMA; within Complete. ctx ends with its connection, life with the server.
-func (s *Server) dispatch(er *engine.Request, ctx, life context.Context) {
+func (s *Server) dispatch(er *engine.Request, ctx, life context.Context, l *line) {
 	o := rdmaRequest(er)
 	r := &o.Request
 	r.ctx, r.life = ctx, life
-	s.take(r, er.Stream, er.Moved, false)
+	s.take(r, l, er.Stream, er.Moved, false)
 }
 
 // take serves a request, or finds that it has been served already.
-func (s *Server) take(r *Request, stream []byte, moved []xdr.Moved, flush bool) {
+func (s *Server) take(r *Request, l *line, stream []byte, moved []xdr.Moved, flush bool) {
 	if s.draining.Load() {
 		r.from.finish(r, false, flush)
 		return
@@ -328,7 +328,7 @@ func (s *Server) take(r *Request, stream []byte, moved []xdr.Moved, flush bool) 
 	case !r.Method.Proc.Idempotent && s.replies != nil && !s.claim(r, flush):
 	case r.Method.Inline:
 		s.execute(r, flush)
-	case s.workers.submit(r) != nil:
+	case s.workers.submit(l, r) != nil:
 		s.abandon(r, flush)
 	}
 }

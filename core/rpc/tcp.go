@@ -265,6 +265,7 @@ type tcpConn struct {
 	writer sync.WaitGroup        // one goroutine, while there are replies to write
 	wbuf   []byte                // the writer's
 	watch  tcpWatch
+	line   *line
 
 	mu       sync.Mutex // guards what follows
 	replies  []*tcpOrigin
@@ -314,6 +315,7 @@ func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 		}
 		c := &tcpConn{conn: nc, s: s, life: life, slots: make(chan struct{}, tcpCalls)}
 		c.ctx, c.cancel = context.WithCancel(ctx)
+		c.line = s.workers.open(peer)
 		s.accepted(c)
 		conns.Go(func() {
 			stop := context.AfterFunc(ctx, func() { nc.Close() })
@@ -336,6 +338,7 @@ func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 				c.slots <- struct{}{}
 			}
 			c.writer.Wait()
+			s.workers.leave(c.line)
 			l.admits.leave(peer)
 			s.ended(c)
 		})
@@ -379,7 +382,7 @@ func (c *tcpConn) serve(record []byte) error {
 		o.finish(r, false, false)
 		return nil
 	}
-	c.s.take(r, record, nil, true)
+	c.s.take(r, c.line, record, nil, true)
 	return nil
 }
 

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+)
+
+// limitFlags bound what clients can make a server hold (docs/limits.md).
+type limitFlags struct {
+	conns, perAddr int
+	idle           time.Duration
+}
+
+func (f *limitFlags) addLimits(flags *pflag.FlagSet) {
+	flags.IntVar(&f.conns, "max-conns", rpc.DefaultConnectionLimit, "most connections on each address it listens on")
+	flags.IntVar(&f.perAddr, "max-conns-per-addr", 0, "most of them from one client address (default: as many as it leaves free)")
+	flags.DurationVar(&f.idle, "idle-timeout", engine.DefaultServerIdle, "end connections that carry no call for so long; 0 for never")
+}
+
+// limits are the options that the flags stand for.
+func (f *limitFlags) limits() ([]rpc.Option, error) {
+	switch {
+	case f.conns < 1:
+		return nil, usagef("--max-conns %d: want 1 at least", f.conns)
+	case f.perAddr < 0:
+		return nil, usagef("--max-conns-per-addr %d: want a number of connections, or 0 for as many as it leaves free", f.perAddr)
+	case f.idle != 0 && f.idle < time.Second:
+		return nil, usagef("--idle-timeout %v: want a second at least, or 0 for never", f.idle)
+	}
+	idle := f.idle
+	if idle == 0 {
+		idle = -1
+	}
+	return []rpc.Option{
+		rpc.WithConnectionLimit(f.conns), rpc.WithConnectionsPerAddress(f.perAddr), rpc.WithIdleTimeout(idle),
+	}, nil
+}
