@@ -44,7 +44,7 @@ test:
 	tools/need test
 	$(GO) test ./...
 	tools/race $(RACE)
-	RPCRDMA_SOAK_SEEDS=10000 $(GO) test -tags invariants ./test/soak
+	RPCRDMA_SOAK_SEEDS=10000 $(GO) test -tags invariants ./test/soak ./test/hostile
 	@set -e; for d in $(NESTED); do echo "$(GO) -C $$d test ./..."; $(GO) -C $$d test ./...; done
 
 race:
