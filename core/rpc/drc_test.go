@@ -427,10 +427,14 @@ func TestFloodOfCalls(t *testing.T) {
 	} {
 		f := count(t, "loopback://127.0.0.1:0", rpc.WithReplyCache(limits))
 		c := dial(t, f.url)
+		rounds := 60
+		if raceEnabled {
+			rounds = 15
+		}
 		var wg sync.WaitGroup
 		for g := range 16 {
 			wg.Go(func() {
-				for i := range 60 {
+				for i := range rounds {
 					n := (g*577 + i*7919) % 9000
 					var res onceResult
 					if err := c.Call(ctx(t), procOnce, onceArgs{1, pattern(n)}, &res, rpc.Into(make([]byte, n))); err != nil || !bytes.Equal(res.data, pattern(n)) {
@@ -482,10 +486,14 @@ func atMostOnce(t *testing.T, plan faults.Plan, version uint32) {
 	c := dial(t, f.url, opts...)
 	var wg sync.WaitGroup
 	var answered atomic.Int64
+	calls := 30
+	if raceEnabled {
+		calls = 10 // ten times slower
+	}
 	for g := range 16 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(6, uint64(g)))
-			for i := range 30 {
+			for i := range calls {
 				token, n := uint32(g<<16|i), rng.IntN(9000)
 				var res onceResult
 				cctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -510,7 +518,7 @@ func atMostOnce(t *testing.T, plan faults.Plan, version uint32) {
 	}
 	wg.Wait()
 	again := f.srv.Counters().CallsRecv - uint64(f.executions())
-	t.Logf("%d of %d answered, %d repetitions came; %+v", answered.Load(), 16*30, again, p.Done())
+	t.Logf("%d of %d answered, %d repetitions came; %+v", answered.Load(), 16*calls, again, p.Done())
 	if again == 0 {
 		t.Error("no call came twice: nothing was tried")
 	}

@@ -183,6 +183,9 @@ func TestRefusalsWithoutWayOut(t *testing.T) {
 			return wire.ErrorBody{Code: wire.ErrWriteChunks}
 		}, 2, "keeps within"},
 		{"SEGMENTS none", func(*wire.Header, int) wire.ErrorBody { return wire.ErrorBody{Code: wire.ErrSegments} }, 1, "keeps within"},
+		{"SEGMENTS as many as there were", func(h *wire.Header, _ int) wire.ErrorBody {
+			return wire.ErrorBody{Code: wire.ErrSegments, Max: uint32(longest(h))}
+		}, 1, "keeps within"},
 		{"SEGMENTS ever fewer", func(h *wire.Header, _ int) wire.ErrorBody {
 			return wire.ErrorBody{Code: wire.ErrSegments, Max: uint32(longest(h) - 1)}
 		}, 9, "keeps within"},
