@@ -304,12 +304,38 @@ func TestMayGrow(t *testing.T) {
 					}
 				}
 			}
+			for range 100 { // what they grew by is given back
+				err := c.Call(ctx(t), procAgain, blobArgs{1, pattern(15_000)}, new(onceResult), rpc.Into(make([]byte, 5000)), rpc.MayGrow(20_000))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
 			if scheme != "tcp" {
 				if used := c.Endpoint().MemoryInUse(); used > 1<<20 {
 					t.Errorf("%d bytes in use at the end", used)
 				}
 			}
 		})
+	}
+}
+
+// TestReplyChunkOnDemand: a server that wants a Reply chunk for what we would take inline gets one.
+func TestReplyChunkOnDemand(t *testing.T) {
+	c := dial(t, rawServe(t, func(r *raw, _ int, h *wire.Header, _ []byte) {
+		if h.Reply.Len() < 200 {
+			r.send(errorTo(h, wire.ErrorBody{Code: wire.ErrReplyResource, Needed: 200}))
+			return
+		}
+		a := reply(h, 8)
+		a.Proc = wire.NoMsg
+		a.Reply = r.place(result(h.XID, opaque([]byte("x"))...), h.Reply)
+		r.send(enc(a))
+	}), rpc.WithVersions(2, 2))
+	if err := ask(t, c); !errors.Is(err, engine.ErrTooShort) {
+		t.Errorf("not allowed to grow: %v", err)
+	}
+	if err := ask(t, c, rpc.MayGrow(200)); err != nil {
+		t.Error(err)
 	}
 }
 
