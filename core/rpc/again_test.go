@@ -122,15 +122,69 @@ func TestSuspectsDoNotWaitForLong(t *testing.T) {
 	callers.Wait()
 }
 
-// tcpCallXID takes one call from a connection.
-func tcpCallXID(nc net.Conn) (xid uint32) {
+// TestInnocentCalls: calls that are slow, and under way whenever one ends their connection, are answered all the same.
+func TestInnocentCalls(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer nc.Close()
+				for {
+					call := tcpCall(nc)
+					if call == nil || binary.BigEndian.Uint32(call[20:]) == procFail.Number {
+						return
+					}
+					reply := result(binary.BigEndian.Uint32(call), opaque(nil)...)
+					time.AfterFunc(100*time.Millisecond, func() { nc.Write(append(rpcmsg.AppendMark(nil, len(reply), true), reply...)) })
+				}
+			})
+		}
+	})
+	defer wg.Wait()
+	defer l.Close()
+	c := dial(t, "tcp://"+l.Addr().String(), rpc.WithRetransmits(20), rpc.WithLossLimit(3))
+	defer c.Close()
+	var callers sync.WaitGroup
+	for range 16 {
+		callers.Go(func() {
+			if err := c.Call(ctx(t), procEcho, blob(nil), new(blob)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	var gave *rpc.GaveUpError
+	if err := c.Call(ctx(t), procFail, number(3), nil); !errors.As(err, &gave) {
+		t.Errorf("the call at fault: %v", err)
+	}
+	callers.Wait()
+}
+
+// tcpCall takes one call from a connection; nil: it has ended.
+func tcpCall(nc net.Conn) []byte {
 	var mark [4]byte
 	if _, err := io.ReadFull(nc, mark[:]); err != nil {
-		return 0
+		return nil
 	}
 	b := make([]byte, binary.BigEndian.Uint32(mark[:])&^(1<<31))
-	io.ReadFull(nc, b)
-	return binary.BigEndian.Uint32(b)
+	if _, err := io.ReadFull(nc, b); err != nil {
+		return nil
+	}
+	return b
+}
+
+func tcpCallXID(nc net.Conn) (xid uint32) {
+	if b := tcpCall(nc); b != nil {
+		xid = binary.BigEndian.Uint32(b)
+	}
+	return xid
 }
 
 // TestLongCalls: a connection that carried a call for long has not ended because of it.
