@@ -103,7 +103,7 @@ func newWorld(seed uint64) *world {
 		rpc.WithCancelWait(time.Millisecond),
 	}
 	w.server = append(w.server, rpc.WithCredits(1+r.IntN(16)), rpc.WithWorkers(1+r.IntN(8)))
-	w.client = append(w.client, rpc.WithCredits(1+r.IntN(16)), rpc.WithConnections(1+r.IntN(2)), rpc.WithRetransmits(1000), rpc.WithLossLimit(-1))
+	w.client = append(w.client, rpc.WithCredits(1+r.IntN(16)), rpc.WithConnections(1+r.IntN(2)), rpc.WithRetransmits(1000), rpc.WithLossLimit(1000))
 	if often(3) {
 		w.client = append(w.client, rpc.WithSegmentLength(512+r.IntN(4096)))
 	}
