@@ -62,6 +62,9 @@ type Config struct {
 	// Serve takes calls. It runs within Complete: it must not block. nil: calls are
 	// dropped.
 	Serve func(*Request)
+	// Busy, if not nil, tells that calls wait for long to be served: the connection then grants fewer
+	// credits, as it does when memory is short, and more again later. Asked now and then; it must not block.
+	Busy func() bool
 	// Closed is called once when the connection has ended and nothing of it runs any
 	// more but handlers; perhaps before Dial or Accept has returned it, and never where they return an error.
 	Closed   func(*Conn, error)

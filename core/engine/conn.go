@@ -35,6 +35,7 @@ type Conn struct {
 	leading   atomic.Bool  // a caller is in Drive
 	followers atomic.Int32 // callers that wait, or are about to, for who leads
 
+	granted atomic.Uint32 // what replies say: grants.now
 	period  time.Duration // of the ticker
 	timeout uint32        // CallTimeout in ticks
 	fabric  verbs.Stats   // onTick's
@@ -69,6 +70,7 @@ type Conn struct {
 	counters obs.Counters
 
 	closing bool // we have closed it, or are about to: no call begins
+	grants  grants
 	watch   watch
 	// For watch: what has completed, and the bytes of the largest Read, and of the largest reply's
 	// Writes, under way.
@@ -94,6 +96,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 			cfg.IdleTimeout = DefaultClientIdle
 		}
 	}
+	cfg.MaxCall = min(cfg.MaxCall, e.dom.Caps().MaxMessage) // a chunk may be one segment, and that one Read or Write
 	maxVersion := cfg.MaxVersion
 	if client && cfg.MinVersion < wire.Version2 {
 		maxVersion = max(cfg.Versions.Max(cfg.Peer, maxVersion), cfg.MinVersion)
@@ -113,12 +116,11 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		RemoteInvalidate: e.dom.Caps().RemoteInvalidate,
 		SendSize:         cfg.Inline, RecvSize: cfg.Inline,
 	}
-	c.reserved = cfg.Credits + controlReceives
-	if e.recv != nil {
-		if err := e.recv.Reserve(c.reserved); err != nil {
-			return nil, fmt.Errorf("reserve %d receives: %w", c.reserved, err)
-		}
+	if err := c.reserve(); err != nil {
+		return nil, err
 	}
+	c.grants = grants{most: c.cfg.Credits, now: c.cfg.Credits}
+	c.granted.Store(uint32(c.cfg.Credits))
 	return c, nil
 }
 
@@ -332,6 +334,9 @@ func (c *Conn) completed(cp *verbs.Completion) {
 	c.drain()
 	c.mu.Unlock()
 	if finished != nil {
+		if n := len(finished.plan.Writes); n > 0 {
+			c.event(obs.Event{Kind: obs.WriteDone, XID: finished.Header.XID, Bytes: finished.written(), Segs: n})
+		}
 		finished.finish()
 	}
 }
@@ -411,6 +416,25 @@ func (c *Conn) dropCalls(err error) {
 	}
 	for call := c.waiting.pop(); call != nil; call = c.waiting.pop() {
 		call.wakeUp()
+	}
+}
+
+// reserve takes the connection's receives. Where we grant, fewer will do: a connection that came late
+// works with fewer credits.
+func (c *Conn) reserve() error {
+	for {
+		c.reserved = c.cfg.Credits + controlReceives
+		if c.ep.recv == nil {
+			return nil
+		}
+		err := c.ep.recv.Reserve(c.reserved)
+		if err == nil {
+			return nil
+		}
+		if c.client || c.cfg.Credits == 1 {
+			return fmt.Errorf("reserve %d receives: %w", c.reserved, err)
+		}
+		c.cfg.Credits /= 2
 	}
 }
 

@@ -42,3 +42,21 @@ func (c *credits) grant(n uint32) (zero bool) {
 	}
 	return zero
 }
+
+// grants is a responder's side: how many calls a peer may have in flight (RFC 8166 §3.3.1). It rides on
+// replies, is never more than there are receives for, and never 0 (D-11). Peers may still use what an
+// earlier reply granted, so receives stay reserved for the most.
+type grants struct {
+	most int // receives are reserved for so many
+	now  int
+}
+
+// step is taken once a tick: where memory or workers are short the grant halves, down to 1, else it
+// grows back by an eighth.
+func (g *grants) step(short bool) {
+	if short {
+		g.now = max(g.now/2, 1)
+		return
+	}
+	g.now = min(g.now+max(g.most/8, 1), g.most)
+}

@@ -236,6 +236,13 @@ func (e *Endpoint) MemoryInUse() int {
 	return e.pool.total - e.pool.idle
 }
 
+// short tells that three quarters of the memory are handed out.
+func (p *memoryPool) short() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total-p.idle > p.limit/4*3
+}
+
 // drain frees what is idle, now and from now on.
 func (p *memoryPool) drain() {
 	p.mu.Lock()

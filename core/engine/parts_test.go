@@ -66,6 +66,27 @@ func TestCredits(t *testing.T) { // RFC 8166 §3.3.1
 	panics(t, "a credit that was not taken", c.put)
 }
 
+func TestGrants(t *testing.T) { // D-11
+	g := grants{most: 16, now: 16}
+	for _, want := range []int{8, 4, 2, 1, 1} {
+		if g.step(true); g.now != want {
+			t.Errorf("short: %d, want %d", g.now, want)
+		}
+	}
+	for _, want := range []int{3, 5, 7, 9, 11, 13, 15, 16, 16} {
+		if g.step(false); g.now != want {
+			t.Errorf("free again: %d, want %d", g.now, want)
+		}
+	}
+	if g = (grants{most: 1, now: 1}); true {
+		g.step(true)
+		g.step(false)
+		if g.now != 1 {
+			t.Errorf("one credit became %d", g.now)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	var tb table[int]
 	rng := rand.New(rand.NewPCG(1, 2))

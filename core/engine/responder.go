@@ -419,7 +419,7 @@ func (c *Conn) sendReply(r *Request) error {
 	}
 	inv := c.invalidate(&r.Header)
 	r.head = wire.Header{
-		XID: r.Header.XID, Version: r.Header.Version, Credit: uint32(c.cfg.Credits),
+		XID: r.Header.XID, Version: r.Header.Version, Credit: c.granted.Load(),
 		Direction: wire.Reply, Lists: r.plan.Returned,
 	}
 	h := &r.head
@@ -466,6 +466,14 @@ func (c *Conn) sendReply(r *Request) error {
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.ReplySent, XID: xid, Bytes: size, Arg: int64(form)})
 	return nil
+}
+
+// written is the bytes that were placed by RDMA Write.
+func (r *Request) written() (n int) {
+	for _, op := range r.plan.Writes {
+		n += op.N
+	}
+	return n
 }
 
 // invalidate is the key to end with the reply, or 0 (D-25): in version 2 the one the call
@@ -562,7 +570,7 @@ func (c *Conn) sendError(r *Request, xid, version uint32, body wire.ErrorBody) {
 		c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
 		return
 	}
-	h := wire.Header{XID: xid, Version: version, Credit: uint32(c.cfg.Credits), Proc: wire.ErrorMsg, Err: body}
+	h := wire.Header{XID: xid, Version: version, Credit: c.granted.Load(), Proc: wire.ErrorMsg, Err: body}
 	b := h.Append(sb.bytes(h.Len()))
 	c.mu.Lock()
 	sb.answer = true

@@ -129,6 +129,7 @@ func (c *Conn) startTicker() {
 // it is idle, stalled or mute.
 func (c *Conn) onTick() {
 	heard := c.fabricBytes()
+	short := c.ep.pool.short() || c.cfg.Busy != nil && c.cfg.Busy()
 	c.mu.Lock()
 	if c.down {
 		c.mu.Unlock()
@@ -137,6 +138,8 @@ func (c *Conn) onTick() {
 	c.tick++
 	kick := c.expire(&c.live)
 	c.expire(&c.waiting.callList)
+	c.grants.step(short)
+	c.granted.Store(uint32(c.grants.now))
 	v := c.watch.step(c.activity(heard))
 	if v == verdictIdle {
 		c.closing = true // decided with mu held: no call begins any more, here or there

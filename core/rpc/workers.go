@@ -18,6 +18,7 @@ type workers struct {
 	mu          sync.Mutex // guards what follows, and the lines
 	idle        []chan *Request
 	running     int // requests
+	waiting     int
 	addresses   map[netip.Addr]*address
 	first, last *line // that have requests waiting
 	closed      bool
@@ -69,6 +70,13 @@ func (p *workers) forget(l *line) {
 	}
 }
 
+// busy tells that at least as many requests wait as there are workers.
+func (p *workers) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting >= p.max
+}
+
 // may tells whether a request of l may run. Called with mu held.
 func (p *workers) may(l *line) bool {
 	free := p.max - p.running - 1
@@ -87,6 +95,7 @@ func (p *workers) submit(l *line, r *Request) error {
 		p.start(r)
 		return nil
 	}
+	p.waiting++
 	if l.tail == nil {
 		l.head, l.tail = r, r
 	} else {
@@ -145,6 +154,7 @@ func (p *workers) next() *Request {
 		}
 		l.next, l.turn = nil, false
 		r := l.head
+		p.waiting--
 		if l.head = r.next; l.head == nil {
 			l.tail = nil
 		} else {

@@ -1,7 +1,10 @@
 package rpc_test
 
 import (
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 )
@@ -43,5 +46,57 @@ func TestSlowCallsOfOne(t *testing.T) {
 			}
 			quick("127.0.0.3")
 		})
+	}
+}
+
+// TestGrantsFollowLoad: where calls wait for workers replies grant fewer credits, and more again when that is over.
+func TestGrantsFollowLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, "loopback://127.0.0.1:0", rpc.WithWorkers(4), rpc.WithCredits(32))
+		c, other := dial(t, f.url, rpc.WithCredits(32)), dial(t, f.url, rpc.WithCredits(32))
+		echo := func() uint64 {
+			if err := other.Call(t.Context(), procEcho, blob("x"), nil); err != nil {
+				t.Fatal(err)
+			}
+			return other.Counters().Granted
+		}
+		if n := echo(); n != 32 {
+			t.Errorf("%d granted at first", n)
+		}
+		if err := c.Call(t.Context(), procEcho, blob("x"), nil); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if err := c.Call(t.Context(), procWait, bulk(nil), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(50 * time.Second)
+		if n := echo(); n != 1 {
+			t.Errorf("%d granted under load", n)
+		}
+		close(f.wait)
+		wg.Wait()
+		time.Sleep(time.Minute)
+		if n := echo(); n != 32 {
+			t.Errorf("%d granted when it is over", n)
+		}
+	})
+}
+
+// TestFewReceives: connections that come when receives are short work with fewer credits.
+func TestFewReceives(t *testing.T) {
+	f := serve(t, "loopback://127.0.0.1:0", rpc.WithCredits(1<<14))
+	for i, want := range []uint64{1 << 14, 1 << 14, 1 << 14, 1 << 13, 1 << 12} {
+		c := dial(t, f.url, rpc.WithCredits(1<<14))
+		if err := c.Call(ctx(t), procEcho, blob("x"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := c.Counters().Granted; n != want {
+			t.Errorf("connection %d has %d credits, want %d", i+1, n, want)
+		}
 	}
 }
