@@ -53,6 +53,7 @@ func (c *conn) Flush() {
 // the writer. mu is held, and released while bytes move.
 func (c *conn) pump() {
 	o := &c.out
+	o.borrow()
 	for !c.broken && c.state != ended {
 		if o.written() && o.size >= reportFrom && c.done.head != nil {
 			o.size = 0
@@ -82,6 +83,9 @@ func (c *conn) pump() {
 			poke(c.writerWake)
 			return
 		}
+	}
+	if o.written() && !o.more() {
+		o.giveBack()
 	}
 	c.pumping, c.blocked = false, false
 	if c.state == ended {

@@ -44,7 +44,8 @@ type item struct {
 // outbound is the output side. It belongs to whoever is pumping.
 type outbound struct {
 	c                *conn
-	untagged, tagged int // payload of one frame at most
+	lent             *batch // of which what follows is made; nil: nothing is under way
+	untagged, tagged int    // payload of one frame at most
 
 	todo []item // gathered; all before at is encoded
 	at   int
@@ -87,8 +88,6 @@ func (o *outbound) init(c *conn, fpdu int) {
 	o.c = c
 	o.tagged = maxPayload(fpdu)
 	o.untagged = evenly(mpa.MULPDU(fpdu) - ddp.UntaggedLen)
-	o.todo = make([]item, 0, gatherWorks)
-	o.buf = make([]byte, 0, combineSize)
 	o.try = func() bool { o.attempt(); return true }
 	o.wait = func() bool { o.attempt(); return o.err != stream.ErrAgain }
 }

@@ -326,6 +326,7 @@ func (c *conn) awaitFIN() {
 	in := &c.in
 	var err error
 	try := func() bool {
+		in.borrow()
 		_, err = c.stream.Readv([][]byte{in.buf})
 		return err != stream.ErrAgain
 	}

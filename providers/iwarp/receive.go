@@ -60,7 +60,6 @@ type inbound struct {
 
 func (in *inbound) init(c *conn) {
 	in.c = c
-	in.buf = make([]byte, lookAhead)
 	in.done = make([]verbs.Completion, 0, batchSize)
 	in.rtr = c.agreed.RTR
 	in.tryFn = in.try
@@ -77,6 +76,7 @@ func (in *inbound) try() bool {
 	for {
 		in.attempt()
 		if in.err == stream.ErrAgain {
+			in.giveBack()
 			in.c.mu.Lock()
 			in.publish(&in.c.stats)
 			in.c.mu.Unlock()
@@ -93,6 +93,7 @@ func (in *inbound) try() bool {
 // attempt is one system call.
 func (in *inbound) attempt() {
 	in.err = nil
+	in.borrow()
 	in.vec = in.vec[:0]
 	var held *slot
 	if in.left > 0 {
