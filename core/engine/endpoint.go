@@ -39,7 +39,7 @@ type Endpoint struct {
 // EndpointConfig bounds an endpoint.
 type EndpointConfig struct {
 	// Receives is the most that all connections together may have reserved; each takes its credits and
-	// 6 more. Default 65536; software providers make them resident only when messages arrive.
+	// 6 more. Default 131072; software providers make them resident only when messages arrive.
 	Receives int
 	// Inline is the bytes of a receive: the largest Config.Inline of its connections. Default 4096.
 	Inline int
@@ -50,7 +50,7 @@ type EndpointConfig struct {
 // NewEndpoint makes an endpoint of dom and takes it over: Close closes dom as well.
 func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 	if cfg.Receives == 0 {
-		cfg.Receives = 1 << 16
+		cfg.Receives = 1 << 17
 	}
 	if cfg.Inline == 0 {
 		cfg.Inline = 4096

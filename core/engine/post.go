@@ -90,7 +90,8 @@ func (s *sendBuffer) work(n int) verbs.Work {
 }
 
 // sendBuffers are a connection's, guarded by its mutex. They are made in slabs as
-// the traffic wants them; calls and requests in flight bound their number.
+// the traffic wants them, a single one for who calls now and then; calls and requests in flight
+// bound their number.
 type sendBuffers struct {
 	all   []*sendBuffer
 	free  []*sendBuffer
@@ -100,7 +101,7 @@ type sendBuffers struct {
 	ended bool
 }
 
-const sendSlab = 8 // buffers
+const sendSlab = 8 // buffers of a slab at most
 
 func (c *Conn) takeSend() (*sendBuffer, error) {
 	c.mu.Lock()
@@ -111,8 +112,8 @@ func (c *Conn) takeSend() (*sendBuffer, error) {
 			return nil, c.lostErr()
 		}
 		c.mu.Unlock()
-		size := c.ep.size
-		slab, err := c.ep.GetMemory(sendSlab * size)
+		size, n := c.ep.size, min(max(len(s.all), 1), sendSlab)
+		slab, err := c.ep.GetMemory(n * size)
 		c.mu.Lock()
 		if err != nil {
 			return nil, fmt.Errorf("send buffers: %w", err)
@@ -122,7 +123,7 @@ func (c *Conn) takeSend() (*sendBuffer, error) {
 			return nil, c.lostErr()
 		}
 		s.slabs = append(s.slabs, slab)
-		for i := range sendSlab {
+		for i := range n {
 			b := &sendBuffer{mem: slab, off: i * size, i: uint32(len(s.all))}
 			s.all = append(s.all, b)
 			s.free = append(s.free, b)
