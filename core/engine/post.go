@@ -111,8 +111,8 @@ func (c *Conn) takeSend() (*sendBuffer, error) {
 		if c.down {
 			return nil, c.lostErr()
 		}
-		c.mu.Unlock()
 		size, n := c.ep.size, min(max(len(s.all), 1), sendSlab)
+		c.mu.Unlock()
 		slab, err := c.ep.GetMemory(n * size)
 		c.mu.Lock()
 		if err != nil {
