@@ -10,6 +10,8 @@ import (
 var (
 	// ErrHeader: the transport header, without any payload, is larger than one Send.
 	ErrHeader = errors.New("chunk: transport header larger than one send")
+	// ErrInline: the call may have no chunks, and is larger than one Send.
+	ErrInline = errors.New("chunk: message larger than one send, and chunks are not allowed")
 	// ErrTooLong: a message or a chunk above maxLen.
 	ErrTooLong = errors.New("chunk: above 4 GiB")
 	// ErrPayload: the chunks do not fit the payload stream. The header is sound: a
@@ -19,7 +21,7 @@ var (
 
 // PlanError tells why a message cannot travel: nothing was sent, this call alone fails.
 type PlanError struct {
-	Err         error // ErrHeader or ErrTooLong
+	Err         error // ErrHeader, ErrInline or ErrTooLong
 	Need, Limit int   // bytes
 }
 

@@ -28,6 +28,9 @@ type Limits struct {
 	SegLen int
 	// LongMore allows a Position-Zero Read chunk together with other Read chunks (RFC 8166 §3.5.3, D-29).
 	LongMore bool
+	// Inline allows no chunk of any kind, neither in the call nor offered for its reply: a backward call
+	// whose receiver takes none (RFC 8167 §5).
+	Inline bool
 }
 
 // CallPlan is how one call travels. Its slices are reused by the next Plan.
@@ -81,7 +84,9 @@ func (p *CallPlan) Plan(msg *xdr.Writer, move bool, l Limits, spec ReplySpec, re
 	bulk := msg.Bulk()
 	sure, most := p.candidates(bulk, move, l)
 	k := l.short(msg, p.order, header, sure, most)
-	if p.NoMsg = k < 0; p.NoMsg {
+	if p.NoMsg = k < 0; p.NoMsg && l.Inline {
+		return Offer{}, &PlanError{ErrInline, header + msg.Len(), l.Send}
+	} else if p.NoMsg {
 		k = l.long(msg, p.order, header, sure)
 	}
 	p.Moved = append(p.Moved[:0], p.order[:k]...)
@@ -105,7 +110,7 @@ func (p *CallPlan) Plan(msg *xdr.Writer, move bool, l Limits, spec ReplySpec, re
 // no chunk.
 func (p *CallPlan) candidates(bulk []xdr.Bulk, move bool, l Limits) (sure, most int) {
 	p.order = p.order[:0]
-	if !move || l.MaxReads == 0 {
+	if !move || l.MaxReads == 0 || l.Inline {
 		return 0, 0
 	}
 	for i := range bulk {
@@ -184,6 +189,9 @@ func (l Limits) offer(spec ReplySpec, recv int) (o Offer, header int, err error)
 		if n < 0 || n > maxLen {
 			return Offer{}, 0, tooLong(n)
 		}
+	}
+	if l.Inline { // who answers with more than fits is refused by its own plan
+		spec = ReplySpec{}
 	}
 	writes, stream := l.offeredWrites(spec)
 	if stream > maxLen-3 {

@@ -21,6 +21,13 @@ type Config struct {
 	// Credits: calls in flight that a requester asks for, and that a responder grants
 	// (RFC 8166 §3.3.1). Default 64.
 	Credits int
+	// Backward is the calls in flight from a server to its client: a client grants so many, if it has
+	// Serve, a server asks for so many. Each has receives of its own, beyond those of Credits (RFC 8167
+	// §4). Default 8; negative: none, and a peer's backward calls are dropped.
+	Backward int
+	// BackwardLevel is how much of backward calls a client takes, and what a server takes its clients
+	// for until SetBackward says otherwise (v2 draft §5.2.2). Default BackwardInline (D-23).
+	BackwardLevel BackwardLevel
 	// SegLen splits chunks into segments of so many bytes; 0: one segment a chunk.
 	SegLen int
 	// MoveAbove: bulk arguments up to so many bytes stay inline where they fit. Default:
@@ -100,6 +107,7 @@ func (c Config) withDefaults() Config {
 	}
 	def(&c.Inline, 4096)
 	def(&c.Credits, 64)
+	def(&c.Backward, 8)
 	def(&c.ReadChunks, 1)
 	def(&c.MoveAbove, 1<<30)
 	def(&c.MaxCall, 16<<20)
@@ -107,6 +115,9 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxSegs, 512)
 	def(&c.Orphans, 64)
 	def(&c.OrphanBytes, 64<<20)
+	if c.BackwardLevel == BackwardDefault {
+		c.BackwardLevel = BackwardInline
+	}
 	if c.CallTimeout == 0 {
 		c.CallTimeout = DefaultCallTimeout
 	}
@@ -141,6 +152,10 @@ func (c *Config) check() error {
 		return &ConfigError{"inline", "version 2 needs at least 4096 (v2 draft §2.3); allow version 1 only, or raise it"}
 	case c.Credits < 1 || c.Credits > 1<<14:
 		return &ConfigError{"credits", "want 1 to 16384"}
+	case c.Backward > 1<<14:
+		return &ConfigError{"backward credits", "want at most 16384"}
+	case c.BackwardLevel > BackwardGeneral:
+		return &ConfigError{"backward level", "want none, inline or general"}
 	case c.SegLen < 0 || c.MoveAbove < 0 || c.MaxCall < 0 || c.MaxChunks < 0 || c.MaxSegs < 0 || c.Orphans < 0 || c.OrphanBytes < 0:
 		return &ConfigError{"limits", "a number below zero bounds nothing"}
 	case c.CallTimeout < time.Millisecond || c.CancelWait < 0:

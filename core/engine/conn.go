@@ -42,11 +42,11 @@ type Conn struct {
 
 	share *share // of chunk memory for the peer's calls, with others of its address
 
-	mu       sync.Mutex // guards what follows, and covers every Post
-	down     bool       // Disconnected has come
-	err      error      // why, when down
-	neg      Negotiation
-	latched  uint32 // the version of the peer's calls (D-4); 0: none yet; Complete writes it, and reads it without mu
+	mu       sync.Mutex    // guards what follows, and covers every Post
+	down     bool          // Disconnected has come
+	err      error         // why, when down
+	neg      Negotiation   // at a server only Complete writes it, and reads it without mu
+	level    BackwardLevel // what the client takes of backward calls
 	credits  credits
 	waiting  callQueue // for a credit
 	learned  chunkLimits
@@ -105,10 +105,11 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		ep: e, cfg: cfg, client: client, id: connIDs.Add(1),
 		gone:    make(chan struct{}),
 		neg:     Negotiation{Min: cfg.MinVersion, Max: maxVersion},
-		credits: newCredits(cfg.Credits),
+		level:   cfg.BackwardLevel,
 		learned: chunkLimits{reads: -1, writes: -1},
 		pending: make(map[uint32]*Call),
 	}
+	c.credits = newCredits(c.asks())
 	c.in.c = c
 	c.share = new(share) // a peer that we dialled has one of its own
 	c.watch, c.period, c.timeout = c.cfg.newWatch()
@@ -119,8 +120,9 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 	if err := c.reserve(); err != nil {
 		return nil, err
 	}
-	c.grants = grants{most: c.cfg.Credits, now: c.cfg.Credits}
-	c.granted.Store(uint32(c.cfg.Credits))
+	most := max(c.allows(), 1)
+	c.grants = grants{most: most, now: most}
+	c.granted.Store(uint32(most))
 	return c, nil
 }
 
@@ -213,7 +215,9 @@ func (c *Conn) ready(vc verbs.Conn) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.vc, c.caps = vc, vc.Caps()
-	c.driver, _ = vc.(verbs.Driver)
+	if c.client { // at a server whoever leads would serve forward calls, which a worker must not
+		c.driver, _ = vc.(verbs.Driver)
+	}
 	if c.caps.Detach {
 		c.detach, _ = vc.(verbs.Detacher)
 	}
@@ -236,14 +240,24 @@ func (c *Conn) limits(version uint32) (send, recv int) {
 func (c *Conn) Version() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.neg.State == NegSettled {
-		return c.neg.Version
+	return c.stands()
+}
+
+// stands is the version that both sides use, or 0. Called with mu held.
+func (c *Conn) stands() uint32 { return c.neg.stands() }
+
+func (n *Negotiation) stands() uint32 {
+	if n.State == NegSettled {
+		return n.Version
 	}
-	return c.latched
+	return 0
 }
 
 func (c *Conn) LocalAddr() netip.AddrPort  { return c.vc.LocalAddr() }
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.vc.RemoteAddr() }
+
+// Client tells whether we have dialled: then our calls go forward, and the peer's backward.
+func (c *Conn) Client() bool { return c.client }
 
 // ID numbers the connection within the process, as in its events.
 func (c *Conn) ID() uint64 { return c.id }
@@ -263,7 +277,11 @@ func (c *Conn) Counters() obs.Counters {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.counters
-	n.Granted, n.Outstanding = uint64(c.credits.limit), uint64(c.credits.inUse)
+	granted, outstanding := &n.Granted, &n.Outstanding
+	if !c.client {
+		granted, outstanding = &n.BackGranted, &n.BackOutstanding
+	}
+	*granted, *outstanding = uint64(c.credits.limit), uint64(c.credits.inUse)
 	return n
 }
 
@@ -423,7 +441,7 @@ func (c *Conn) dropCalls(err error) {
 // works with fewer credits.
 func (c *Conn) reserve() error {
 	for {
-		c.reserved = c.cfg.Credits + controlReceives
+		c.reserved = c.asks() + c.allows() + controlReceives
 		if c.ep.recv == nil {
 			return nil
 		}
@@ -455,7 +473,7 @@ func (c *Conn) event(e obs.Event) {
 }
 
 func (c *Conn) record(e obs.Event) {
-	e.Conn, e.At = c.id, obs.Now()
+	e.Conn, e.At, e.Back = c.id, obs.Now(), c.backward(e.Kind)
 	c.cfg.Recorder.Record(e)
 }
 

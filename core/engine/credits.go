@@ -1,7 +1,8 @@
 package engine
 
 // credits is a requester's side of flow control (RFC 8166 §3.3.1): how many calls
-// may be outstanding. Until the first valid reply that is one (§3.3.3).
+// may be outstanding. A connection has one: of forward calls at its client, of backward calls at its
+// server, which are counted apart (RFC 8167 §4.1). Until the first valid reply that is one (§3.3.3).
 type credits struct {
 	slots int // what we ask for and have receives for
 	limit int // granted, 1…slots

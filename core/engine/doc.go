@@ -11,8 +11,9 @@
 // Pure parts, which take events and return values: negotiate.go (version), credits.go. The shell
 // around them: endpoint.go, gate.go and memory.go (what connections share); conn.go (life and
 // completions), recv.go (which message is this), receives.go, post.go (send buffers and the send
-// queue); requester.go, expose.go (chunks), replan.go (what a refusal asks for), fence.go and cancel.go (a call's ways out); watch.go (idle, stalled, mute); responder.go,
-// blame.go. With -tags invariants an endpoint that ends panics unless everything has come back
+// queue); requester.go, expose.go (chunks), replan.go (what a refusal asks for), fence.go and cancel.go (a call's ways
+// out); watch.go (idle, stalled, mute); responder.go, blame.go. A server calls its client back by requester and
+// responder too: backward.go has what differs. With -tags invariants an endpoint that ends panics unless everything has come back
 // (invariants_on.go).
 //
 // Ownership. One mutex per Conn guards its state and covers every Post, so the order of

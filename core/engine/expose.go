@@ -13,7 +13,7 @@ import (
 func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
 	h, p := &call.head, &call.plan
 	h.Reset()
-	h.XID, h.Version, h.Credit = call.XID, version, uint32(c.cfg.Credits)
+	h.XID, h.Version, h.Credit = call.XID, version, uint32(c.asks())
 	if p.NoMsg {
 		h.Proc = wire.NoMsg
 	}

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// NegState is where version negotiation stands at a client.
+// NegState is where version negotiation stands: at a client, whose choice it is, and at a server, which follows.
 //
 //	          connected                reply of that version
-//	NegIdle ------------> NegProbing ------------------------> NegSettled
-//	                       |     ^
+//	NegIdle ------------> NegProbing ------------------------> NegSettled <-- NegIdle, at a server:
+//	                       |     ^                                             called
 //	              ERR_VERS |     | ERR_VERS with a common version
 //	                       v     |
 //	                      (lower it)
@@ -32,6 +32,7 @@ const (
 	NegConnected NegEventKind = iota + 1
 	NegReply                  // a valid message of the server that is no error; Version
 	NegErrVers                // RDMA_ERROR with ERR_VERS; Low, High
+	NegCalled                 // at a server: its client's first valid call; Version
 )
 
 // NegEvent is an input of Negotiation.Step.
@@ -51,7 +52,7 @@ const (
 	NegFail              // nothing in common
 )
 
-// Negotiation is a client's choice of version (v2 draft §7, D-3…D-7): a pure value.
+// Negotiation is a client's choice of version, and a server's note of it (v2 draft §7, D-3…D-7): a pure value.
 type Negotiation struct {
 	State    NegState
 	Version  uint32 // being probed, or settled
@@ -65,6 +66,9 @@ func (n Negotiation) Step(ev NegEvent) (Negotiation, NegAction) {
 	case n.State == NegIdle && ev.Kind == NegConnected:
 		n.State, n.Version = NegProbing, n.Max
 		return n, NegProbe
+	case n.State == NegIdle && ev.Kind == NegCalled: // D-4
+		n.State, n.Version = NegSettled, ev.Version
+		return n, NegOpen
 	case n.State == NegProbing && ev.Kind == NegReply && ev.Version == n.Version:
 		n.State = NegSettled
 		return n, NegOpen

@@ -11,6 +11,7 @@ import (
 func TestNegotiation(t *testing.T) {
 	connected := NegEvent{Kind: NegConnected}
 	reply := func(v uint32) NegEvent { return NegEvent{Kind: NegReply, Version: v} }
+	called := func(v uint32) NegEvent { return NegEvent{Kind: NegCalled, Version: v} }
 	refused := func(low, high uint32) NegEvent { return NegEvent{Kind: NegErrVers, Low: low, High: high} }
 	neg := func(s NegState, v uint32) Negotiation { return Negotiation{State: s, Version: v, Min: 1, Max: 2} }
 	only := func(s NegState, v, lo, hi uint32) Negotiation {
@@ -27,6 +28,11 @@ func TestNegotiation(t *testing.T) {
 		{"§7 a client of version 1 only", only(NegIdle, 0, 1, 1), connected, only(NegProbing, 1, 1, 1), NegProbe},
 		{"a reply before the connection", neg(NegIdle, 0), reply(2), neg(NegIdle, 0), NegNothing},
 		{"a refusal before the connection", neg(NegIdle, 0), refused(1, 1), neg(NegIdle, 0), NegNothing},
+
+		{"D-4 the client's first call, at its server", neg(NegIdle, 0), called(1), neg(NegSettled, 1), NegOpen},
+		{"called while probing", neg(NegProbing, 2), called(2), neg(NegProbing, 2), NegNothing},
+		{"D-4 a later call of another version", neg(NegSettled, 2), called(1), neg(NegSettled, 2), NegNothing},
+		{"called when failed", neg(NegFailed, 2), called(2), neg(NegFailed, 2), NegNothing},
 
 		{"connected twice", neg(NegProbing, 2), connected, neg(NegProbing, 2), NegNothing},
 		{"§7.1 the server supports version 2", neg(NegProbing, 2), reply(2), neg(NegSettled, 2), NegOpen},

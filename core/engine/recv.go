@@ -80,8 +80,8 @@ const (
 )
 
 // sort tells who a message is for. Version 2 says so in the header; version 1 does not, there
-// the RPC message does (RFC 8167 §4), and a message without one is a call if it
-// has a Read list, as replies have none (RFC 8166 §4.3.1).
+// the RPC message does (RFC 8167 §2.4). One without a payload is never part of a backward call, as
+// those have no chunks: it is a client's call or, without a Read list (RFC 8166 §4.3.1), a server's reply.
 func (in *inbound) sort(h *wire.Header, payload []byte) side {
 	switch h.Proc {
 	case wire.Msg, wire.NoMsg:
@@ -92,10 +92,10 @@ func (in *inbound) sort(h *wire.Header, payload []byte) side {
 			return toResponder
 		}
 		if h.Proc == wire.NoMsg {
-			if len(h.Reads) > 0 || !in.c.awaits(h.XID) {
-				return toResponder
+			if in.c.client && len(h.Reads) == 0 {
+				return toRequester
 			}
-			return toRequester
+			return toResponder
 		}
 		_, isReply, ok := rpcmsg.PeekType(payload)
 		switch {
@@ -109,15 +109,12 @@ func (in *inbound) sort(h *wire.Header, payload []byte) side {
 		return toRequester
 	case wire.RespProp:
 		return toNobody // no property operation of ours is under way
+	case wire.MsgP, wire.Done:
+		if in.c.client {
+			return toNobody // D-40
+		}
 	}
 	return toResponder
-}
-
-// awaits tells whether a call of ours has that XID.
-func (c *Conn) awaits(xid uint32) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pending[xid] != nil
 }
 
 func (in *inbound) drop(xid uint32) {
@@ -137,8 +134,8 @@ func (in *inbound) refuse(err error) {
 		return
 	}
 	as := wire.Call
-	if c.client && c.cfg.Serve == nil {
-		as = wire.Reply // nobody calls us
+	if c.client {
+		as = wire.Reply // where the header does not tell; a call of the server's would be the exception
 	}
 	if he.Reason == wire.BadVersion {
 		he.DirKnown = false // nobody has read as far
@@ -165,8 +162,8 @@ func (in *inbound) refuse(err error) {
 func (c *Conn) versionRange() (low, high uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.latched != 0 {
-		return c.latched, c.latched
+	if v := c.stands(); v != 0 && !c.client {
+		return v, v
 	}
 	return c.cfg.MinVersion, c.cfg.MaxVersion
 }
@@ -252,7 +249,7 @@ func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) error {
 	if xid, isReply, ok := rpcmsg.PeekType(call.Stream); !ok || !isReply || xid != h.XID { // D-27
 		return errNotTheReply
 	}
-	c.countMessage(h, len(payload), &c.counters.RepliesRecv)
+	c.countMessage(h, len(payload), c.pick(ours, &c.counters.RepliesRecv, &c.counters.BackRepliesRecv))
 	for _, w := range h.Writes {
 		c.counters.WriteBytes += w.Len()
 	}

@@ -75,6 +75,7 @@ type Call struct {
 	fencing    int    // Invalidates posted and not completed
 	detaching  bool   // cancel works on the windows
 	bounded    bool   // has a deadline of its own
+	inlineOnly bool   // a backward call that may have no chunks
 
 	// Do's, until the call is an orphan.
 	plan    chunk.CallPlan
@@ -183,9 +184,10 @@ type OrphanError struct{ Err error }
 func (e *OrphanError) Error() string { return e.Err.Error() }
 func (e *OrphanError) Unwrap() error { return e.Err }
 
-// Do sends call and waits for its reply. Errors: the context's, ErrTimeout, *LostError,
-// *TransportError, ErrVersion, ErrBadReply, *chunk.PlanError or of registering memory. In each case
-// no peer can reach the caller's memory any more.
+// Do sends call and waits for its reply: a client's call to its server, or, at a server, a backward call
+// to the client. Errors: the context's, ErrTimeout, *LostError, *TransportError, ErrVersion, ErrBadReply,
+// *chunk.PlanError or of registering memory; of backward calls also *BackwardError. In each case no peer
+// can reach the caller's memory any more.
 func (c *Conn) Do(ctx context.Context, call *Call) error {
 	xid := call.XID // an orphan is no longer ours
 	err := c.do(ctx, call)
@@ -286,6 +288,10 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 	case c.neg.State == NegFailed:
 		c.mu.Unlock()
 		return ErrVersion
+	case !c.client && c.mayCallBack() != nil:
+		err := c.mayCallBack()
+		c.mu.Unlock()
+		return err
 	case c.credits.free() && c.waiting.empty():
 		c.giveCredit(call)
 		c.mu.Unlock()
@@ -373,11 +379,19 @@ func (c *Conn) grantWaiting() {
 // transmit plans, exposes and posts a call that has a credit.
 func (c *Conn) transmit(ctx context.Context, call *Call) error {
 	c.mu.Lock()
-	neg, learned := c.neg, c.learned
+	neg, learned, level := c.neg, c.learned, c.level
+	var err error
+	if !c.client {
+		err = c.mayCallBack() // it may have waited for its credit
+	}
 	c.mu.Unlock()
 	if neg.State == NegFailed {
 		return ErrVersion
 	}
+	if err != nil {
+		return err
+	}
+	call.inlineOnly = !c.client && c.inlineOnly(neg.Version, level)
 	offer, err := c.planCall(call, neg.Version, neg.State == NegSettled, learned)
 	if neg.State != NegSettled && (err == nil && call.plan.NoMsg || errors.Is(err, chunk.ErrHeader)) {
 		// The first message is at most 1024 octets and a call of the client's (D-3).
@@ -408,7 +422,7 @@ func (c *Conn) planCall(call *Call, version uint32, settled bool, learned chunkL
 	}
 	l := chunk.Limits{
 		Version: version, Send: send, MoveAbove: c.cfg.MoveAbove,
-		MaxReads: learned.reads, MaxWrites: learned.writes, SegLen: c.cfg.SegLen, LongMore: c.cfg.LongMore,
+		MaxReads: learned.reads, MaxWrites: learned.writes, SegLen: c.cfg.SegLen, LongMore: c.cfg.LongMore, Inline: call.inlineOnly,
 	}
 	if version == wire.Version1 {
 		l.MaxReads = c.cfg.ReadChunks
@@ -508,7 +522,7 @@ func (c *Conn) sendCall(call *Call) error {
 	c.live.push(call)
 	c.works = append(c.works[:0], sb.work(size))
 	c.post(c.works)
-	c.countMessage(h, p.Len, &c.counters.CallsSent)
+	c.countMessage(h, p.Len, c.pick(ours, &c.counters.CallsSent, &c.counters.BackCallsSent))
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.CallSent, XID: call.XID, Bytes: size, Segs: len(call.windows), Arg: int64(formOf(h))})
 	c.flush()

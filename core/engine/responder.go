@@ -82,7 +82,7 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	c.mu.Lock()
 	r.index = c.requests.add(r)
 	c.serving++
-	c.countMessage(&r.Header, len(payload), &c.counters.CallsRecv)
+	c.countMessage(&r.Header, len(payload), c.pick(theirs, &c.counters.CallsRecv, &c.counters.BackCallsRecv))
 	r.owed = true
 	within := c.owe()
 	closing := c.closing
@@ -107,10 +107,10 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 // with mu held.
 func (c *Conn) owe() bool {
 	c.owed++
-	if c.owed <= c.cfg.Credits+controlReceives {
+	if c.owed <= c.allows()+controlReceives {
 		return true
 	}
-	c.Abort(fmt.Errorf("%w: %d calls in flight, %d granted", ErrCreditOverrun, c.owed, c.cfg.Credits))
+	c.Abort(fmt.Errorf("%w: %d calls in flight, %d granted", ErrCreditOverrun, c.owed, c.allows()))
 	return false
 }
 
@@ -122,13 +122,16 @@ var errNoReads = errors.New("a Read chunk from a peer that serves no RDMA Reads"
 // admit tells whether a call is allowed now; else what to answer. why is nil, errSilent, or the
 // reason for body.
 func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why error) {
-	if c.cfg.Serve == nil && (h.Version == wire.Version1 || h.Proc < wire.Optional) {
-		return body, errSilent // we take no calls (D-40); an operation is answered all the same (D-12)
-	}
-	latched := c.latched
+	neg, level := c.callable()
+	stands := neg.stands()
+	deaf := c.cfg.Serve == nil || c.client && (c.allows() == 0 || level == BackwardNone)
 	switch {
-	case latched != 0 && h.Version != latched: // D-4
-		return wire.ErrorBody{Code: wire.ErrVers, Low: latched, High: latched}, ErrVersion
+	case deaf && (h.Version == wire.Version1 || h.Proc < wire.Optional):
+		return body, errSilent // we take no calls (D-40); an operation is answered all the same (D-12)
+	case c.client && stands == 0 && (neg.State != NegProbing || h.Version != neg.Version):
+		return body, errSilent // a server calls back in the version of its client's calls (RFC 8167 §5.1)
+	case stands != 0 && h.Version != stands: // D-4
+		return wire.ErrorBody{Code: wire.ErrVers, Low: stands, High: stands}, ErrVersion
 	case h.Version < c.cfg.MinVersion || h.Version > c.cfg.MaxVersion:
 		return wire.ErrorBody{Code: wire.ErrVers, Low: c.cfg.MinVersion, High: c.cfg.MaxVersion}, ErrVersion
 	}
@@ -144,6 +147,9 @@ func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why e
 	}
 	if h.Proc == wire.Msg && len(payload) == 0 {
 		return c.refusal(h, wire.NoPayload)
+	}
+	if c.client && c.inlineOnly(h.Version, level) && (len(h.Reads) > 0 || len(h.Writes) > 0 || h.HasReply) {
+		return noChunks(h), errNoChunks
 	}
 	if c.ep.blamed(c, h.XID) { // D-41
 		return replyFault(nil, h.Version), verbs.ErrRemoteAccess
@@ -161,11 +167,8 @@ func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why e
 			return body, err
 		}
 	}
-	if latched == 0 {
-		c.mu.Lock()
-		c.latched = h.Version
-		c.mu.Unlock()
-		c.event(obs.Event{Kind: obs.Negotiated, Arg: int64(h.Version)})
+	if stands == 0 {
+		c.called(h.Version)
 	}
 	return wire.ErrorBody{}, nil
 }
@@ -460,7 +463,7 @@ func (c *Conn) sendReply(r *Request) error {
 	}
 	sb.req, sb.answer, r.owed = r, r.owed, false
 	c.post(r.works)
-	c.countMessage(h, inline, &c.counters.RepliesSent)
+	c.countMessage(h, inline, c.pick(theirs, &c.counters.RepliesSent, &c.counters.BackRepliesSent))
 	c.counters.WriteBytes += written
 	c.sendMost = max(c.sendMost, int(written))
 	c.mu.Unlock()

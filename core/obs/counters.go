@@ -8,6 +8,10 @@ type Counters struct {
 	CallsSent, CallsRecv     uint64
 	RepliesSent, RepliesRecv uint64
 
+	// The same of backward calls, which a server makes to its client (RFC 8167): not in those above.
+	BackCallsSent, BackCallsRecv     uint64
+	BackRepliesSent, BackRepliesRecv uint64
+
 	// Messages sent and received by form, calls and replies together.
 	Inline, Chunked, Long, LongMore uint64
 
@@ -16,19 +20,20 @@ type Counters struct {
 	WriteBytes                           uint64 // by RDMA Write, either side
 	ReadChunks, WriteChunks, ReplyChunks uint64
 
-	Exposed       uint64 // windows made
-	RemoteInv     uint64 // ended by the peer's SendInvalidate
-	LocalInv      uint64 // ended by our Invalidate
-	CreditWaits   uint64 // calls that waited for a credit
-	Granted       uint64 // the last grant received (a gauge)
-	Outstanding   uint64 // calls in flight (a gauge)
-	ErrorsSent    uint64
-	ErrorsRecv    uint64
-	Dropped       uint64 // messages discarded, by any rule
-	Cancelled     uint64
-	ZeroCredit    uint64 // grants of 0 taken as 1
-	BadInvalidate uint64 // rdma_inv_handle that names no handle of its header, or a wrong key invalidated
-	PulledUp      uint64 // bytes of RPC messages copied into send buffers
+	Exposed                      uint64 // windows made
+	RemoteInv                    uint64 // ended by the peer's SendInvalidate
+	LocalInv                     uint64 // ended by our Invalidate
+	CreditWaits                  uint64 // calls that waited for a credit
+	Granted                      uint64 // the last grant received (a gauge)
+	Outstanding                  uint64 // calls in flight (a gauge)
+	BackGranted, BackOutstanding uint64 // the same two of a server's backward calls (gauges)
+	ErrorsSent                   uint64
+	ErrorsRecv                   uint64
+	Dropped                      uint64 // messages discarded, by any rule
+	Cancelled                    uint64
+	ZeroCredit                   uint64 // grants of 0 taken as 1
+	BadInvalidate                uint64 // rdma_inv_handle that names no handle of its header, or a wrong key invalidated
+	PulledUp                     uint64 // bytes of RPC messages copied into send buffers
 }
 
 // Add adds o to c, field by field; gauges too.
@@ -37,4 +42,10 @@ func (c *Counters) Add(o Counters) {
 	for i := range cv.NumField() {
 		cv.Field(i).SetUint(cv.Field(i).Uint() + ov.Field(i).Uint())
 	}
+}
+
+// Totals is c without its gauges, for adding to what other connections have counted.
+func (c Counters) Totals() Counters {
+	c.Granted, c.Outstanding, c.BackGranted, c.BackOutstanding = 0, 0, 0, 0
+	return c
 }

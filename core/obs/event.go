@@ -57,6 +57,7 @@ type Event struct {
 	Bytes int
 	Segs  int
 	Arg   int64
+	Back  bool          // it concerns a backward call: one that a server makes to its client
 	At    time.Duration // since the recorder's epoch, monotonic
 }
 
