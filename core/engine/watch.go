@@ -174,7 +174,7 @@ func (c *Conn) fabricBytes() uint64 {
 func (c *Conn) activity(heard uint64) activity {
 	n := &c.counters
 	a := activity{
-		calls: n.CallsRecv + n.CallsSent, heard: heard,
+		calls: n.CallsRecv + n.CallsSent + n.BackCallsRecv + n.BackCallsSent, heard: heard,
 		busy:     c.serving > 0 || c.owed > 0 || c.credits.inUse > 0 || !c.waiting.empty() || len(c.outbox) > 0,
 		awaiting: len(c.pending) > 0 && c.client,
 		reads:    c.reading, readsDone: c.readsDone, readMost: c.cfg.largest(c.readMost),

@@ -85,6 +85,13 @@ type fixture struct {
 
 func serve(t testing.TB, url string, opts ...rpc.Option) *fixture {
 	t.Helper()
+	f := programs(opts...)
+	f.listen(t, url, opts...)
+	return f
+}
+
+// programs is a server that does not listen.
+func programs(opts ...rpc.Option) *fixture {
 	f := &fixture{wait: make(chan struct{}), inside: make(chan struct{}, 1024)}
 	f.srv = rpc.NewServer(opts...)
 	f.srv.Register(program, 1,
@@ -142,6 +149,11 @@ func serve(t testing.TB, url string, opts ...rpc.Option) *fixture {
 			return nil
 		}},
 	)
+	return f
+}
+
+func (f *fixture) listen(t testing.TB, url string, opts ...rpc.Option) {
+	t.Helper()
 	l, err := rpc.Listen(context.Background(), url, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +167,6 @@ func serve(t testing.TB, url string, opts ...rpc.Option) *fixture {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	return f
 }
 
 func dial(t testing.TB, url string, opts ...rpc.Option) *rpc.Client {

@@ -27,9 +27,11 @@ type Client struct {
 	next   atomic.Uint32
 	calls  engine.CallPool
 	slots  []slot
-	done   chan struct{} // closed by Close
-	once   sync.Once     // of Close
-	fault  error         // its result
+	via    func(context.Context, *invocation, *engine.Call) error // instead of slots, for a Backchannel
+	served *service                                               // nil: it has no programs
+	done   chan struct{}                                          // closed by Close
+	once   sync.Once                                              // of Close
+	fault  error                                                  // its result
 
 	mu     sync.Mutex // guards what follows
 	ep     *engine.Endpoint
@@ -74,7 +76,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns), done: make(chan struct{})}
+	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs), done: make(chan struct{})}
 	for i := range c.slots {
 		c.slots[i].sem = make(chan struct{}, 1)
 		c.slots[i].alone = make(chan struct{}, 1)
@@ -130,17 +132,10 @@ func (c *Client) connect(ctx context.Context, s *slot) (link, error) {
 		return nil, ErrClosed
 	}
 	if old := s.link.Load(); old != nil {
-		c.past.Add(totals(old))
+		c.past.Add(old.Counters().Totals())
 	}
 	s.link.Store(&linkBox{l})
 	return l, nil
-}
-
-// totals are a connection's counters without its gauges.
-func totals(l link) obs.Counters {
-	n := l.Counters()
-	n.Granted, n.Outstanding = 0, 0
-	return n
 }
 
 func (s *slot) live() link {
@@ -164,7 +159,9 @@ func (c *Client) dial(ctx context.Context) (link, error) {
 	}
 	cfg := c.opts.engine
 	cfg.NextXID, cfg.Versions, cfg.Peer = c.xids, &versions, c.target.Scheme+"://"+c.target.Address
+	up := c.served.join(c.target.Address, &cfg)
 	conn, err := ep.Dial(ctx, c.target.Address, cfg)
+	up(conn)
 	if err != nil {
 		return nil, err // a nil *Conn must not become a link
 	}
@@ -213,6 +210,9 @@ func (c *Client) close() error {
 	c.mu.Lock()
 	c.closed = true
 	close(c.done)
+	if c.served != nil {
+		c.served.die()
+	}
 	ep := c.ep
 	c.mu.Unlock()
 	var links []link
@@ -313,7 +313,11 @@ func (c *Client) invoke(ctx context.Context, inv *invocation) error {
 		call.Free()
 		return err
 	}
-	if err := c.send(ctx, inv, call); err != nil {
+	send := c.send
+	if c.via != nil {
+		send = c.via
+	}
+	if err := send(ctx, inv, call); err != nil {
 		var orphan *engine.OrphanError
 		if errors.As(err, &orphan) {
 			return orphan.Err // the connection keeps the call

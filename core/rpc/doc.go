@@ -14,9 +14,13 @@
 // Bulk data is placed, not copied: rpc.Into names where a result is to land, a handler's
 // Request.Buffer is registered memory that leaves from where it lies.
 //
+// A Backchannel calls a client from its server, on the connection that the client made; the client serves such
+// calls by WithPrograms.
+//
 // Errors tell which layer spoke: *rpcmsg.AcceptError, *rpcmsg.RejectError and *rpcmsg.AuthError are
 // the server's answer; *engine.TransportError is its transport's, engine.ErrVersion among them;
-// *engine.LostError, *GaveUpError and what a provider says end a connection; engine.ErrTimeout and a context's error end
+// *engine.BackwardError and *chunk.PlanError are calls that could not be sent; *engine.LostError, *GaveUpError and what
+// a provider says end a connection; engine.ErrTimeout and a context's error end
 // a call; *TargetError and *engine.ConfigError are mistakes in an address and in options.
 //
 // Fabrics come in by import: a program that wants iwarp:// imports providers/iwarp.

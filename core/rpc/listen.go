@@ -124,7 +124,7 @@ func (l *Listener) accept(ctx, life context.Context, s *Server, req verbs.Reques
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cfg := l.opts.engine
 	line := s.workers.open(peer.Addr())
-	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx, life, line) }
+	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx, life, line, false) }
 	cfg.Busy = s.workers.busy
 	up.add()
 	cfg.Closed = func(c *engine.Conn, err error) {

@@ -23,22 +23,23 @@ type (
 )
 
 type options struct {
-	engine  engine.Config
-	memory  engine.EndpointConfig
-	auth    rpcmsg.ClientAuth
-	conns   int
-	retries int
-	losses  int
-	workers int
-	backlog int
-	intercs []ClientInterceptor
-	servers []ServerInterceptor
-	log     *slog.Logger
-	tcpMax  int
-	lowPort bool
-	replies ReplyCache
-	flavors map[rpcmsg.Flavor]rpcmsg.ServerAuth
-	err     error // of an option's argument
+	engine   engine.Config
+	memory   engine.EndpointConfig
+	auth     rpcmsg.ClientAuth
+	conns    int
+	retries  int
+	losses   int
+	workers  int
+	backlog  int
+	intercs  []ClientInterceptor
+	servers  []ServerInterceptor
+	log      *slog.Logger
+	tcpMax   int
+	lowPort  bool
+	replies  ReplyCache
+	flavors  map[rpcmsg.Flavor]rpcmsg.ServerAuth
+	programs *Server // that a client serves
+	err      error   // of an option's argument
 
 	connsMax, connsPeer int // of a listener
 }

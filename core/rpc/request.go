@@ -28,14 +28,15 @@ type Request struct {
 	// Identity is the caller as the mechanism of its flavor knows it (WithAuthFlavor); nil: there is none.
 	Identity any
 
-	ctx    context.Context
-	life   context.Context // ctx of procedures that outlive their connection
-	from   origin
-	reader xdr.Reader
-	head   rpcmsg.CallHeader
-	reply  rpcmsg.ReplyHeader
-	line   *line    // of its connection
-	next   *Request // in line
+	ctx      context.Context
+	life     context.Context // ctx of procedures that outlive their connection
+	backward bool            // never on the goroutine that reads the connection
+	from     origin
+	reader   xdr.Reader
+	head     rpcmsg.CallHeader
+	reply    rpcmsg.ReplyHeader
+	line     *line    // of its connection
+	next     *Request // in line
 
 	cached *cachedCall // where its reply is kept; nil: nowhere
 

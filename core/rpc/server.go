@@ -208,8 +208,7 @@ func (s *Server) each(f func(serverConn)) {
 }
 
 func (s *Server) ended(c serverConn) {
-	n := c.Counters()
-	n.Granted, n.Outstanding = 0, 0
+	n := c.Counters().Totals()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.conns[c]; ok {
@@ -295,11 +294,12 @@ func (s *Server) wait() {
 	s.serving.Wait()
 }
 
-// dispatch serves a request over RDMA; within Complete. ctx ends with its connection, life with the server.
-func (s *Server) dispatch(er *engine.Request, ctx, life context.Context, l *line) {
+// dispatch serves a request over RDMA; within Complete. ctx ends with its connection, life with the
+// server. backward: we are the client, and the goroutine may be one of its callers'.
+func (s *Server) dispatch(er *engine.Request, ctx, life context.Context, l *line, backward bool) {
 	o := rdmaRequest(er)
 	r := &o.Request
-	r.ctx, r.life = ctx, life
+	r.ctx, r.life, r.backward = ctx, life, backward
 	s.take(r, l, er.Stream, er.Moved, false)
 }
 
@@ -326,7 +326,7 @@ func (s *Server) take(r *Request, l *line, stream []byte, moved []xdr.Moved, flu
 		r.control()
 		r.from.finish(r, true, flush)
 	case !r.Method.Proc.Idempotent && s.replies != nil && !s.claim(r, flush):
-	case r.Method.Inline:
+	case r.Method.Inline && !r.backward:
 		s.execute(r, flush)
 	case s.workers.submit(l, r) != nil:
 		s.abandon(r, flush)

@@ -250,7 +250,7 @@ func requesterV2() []script {
 			done "a"`},
 		{name: "v2 an unknown operation as a call", steps: settleV2 + `
 			> 00000101 00000002 00000020 00000005 00000000 00001234 00000000
-			< 00000101 00000002 00000040 00000004 00000009
+			< 00000101 00000002 00000001 00000004 00000009
 			> 00000102 00000002 00000020 00000005 00000001 00001234 00000000
 			quiet`},
 		{name: "v2 malformed replies are not answered", steps: settleV2 + `

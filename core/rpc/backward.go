@@ -1,0 +1,256 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+)
+
+// WithPrograms serves the programs of srv to the server, on the client's connections (clients): the server
+// calls back through a Backchannel (RFC 8167). Tell the server that it may, by a call of your program's, once
+// the client has this option: it cannot find out by itself. Several clients may share srv.
+//
+// srv's workers run every procedure, Inline ones too: the goroutine that reads a client's connection may be that
+// of a caller. Its interceptors and its reply cache count as on a listener. A handler's context ends with
+// the connection (for a procedure that is not Idempotent: with the client or srv). Client.Close waits for
+// handlers; srv.Close ends what is being served, and leaves the client's connections alone.
+//
+// A handler may call the server in turn. It then wants a credit, which the call that made the server call back
+// may hold: both ends wait for their deadline. Not if each of the two has a connection or a goroutine of its own.
+func WithPrograms(srv *Server) Option { return func(o *options) { o.programs = srv } }
+
+// WithBackwardCredits sets the calls in flight per connection from a server to its client: granted by a client with
+// WithPrograms, asked for by a listener. Each end keeps so many receives more. Default 8; 0: none, then a client
+// drops what comes, and a Backchannel's calls end with *engine.BackwardError (clients, listeners).
+func WithBackwardCredits(n int) Option {
+	return func(o *options) {
+		if o.engine.Backward = n; n <= 0 {
+			o.engine.Backward = -1
+		}
+	}
+}
+
+// WithBackwardChunks lets backward calls have chunks in version 2, both ways: a client takes them, a listener sends
+// them to all its clients (v2 draft §5.2.2, level GENL); each program must know that of the other end. Without
+// it, and in version 1, a call or reply that does not fit inline is an error (clients, listeners).
+func WithBackwardChunks() Option {
+	return func(o *options) { o.engine.BackwardLevel = engine.BackwardGeneral }
+}
+
+// Peer is the caller at the other end of a server's connection, for Backchannel.Bind. It outlives the request that
+// it was taken from. Peers of one connection are equal.
+type Peer struct{ link any }
+
+// Peer is who made the request.
+func (r *Request) Peer() Peer { return Peer{r.from.link()} }
+
+// RemoteAddr is the peer's address.
+func (p Peer) RemoteAddr() netip.AddrPort {
+	return p.link.(interface{ RemoteAddr() netip.AddrPort }).RemoteAddr()
+}
+
+// Done is closed when the connection has ended.
+func (p Peer) Done() <-chan struct{} { return p.link.(link).Done() }
+
+// Conn is the connection, or nil over TCP: its SetBackward changes what the client takes.
+func (p Peer) Conn() *engine.Conn {
+	conn, _ := p.link.(*engine.Conn)
+	return conn
+}
+
+func (p Peer) ended() bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Backchannel calls one client from its server, by the connections which that client makes (RFC 8167); the client
+// serves the calls by WithPrograms. It is safe for many goroutines, and has none of its own.
+//
+// Which connections are the same client's, and that it takes such calls, only the program knows: it says so by
+// Bind, in a procedure by which clients ask for it. A server must not call a client that has not asked
+// (RFC 8167 §6).
+type Backchannel struct {
+	client *Client // encodes, decodes, intercepts; never connects
+	life   context.Context
+	end    context.CancelFunc
+
+	mu    sync.Mutex    // guards what follows
+	peers []Peer        // the newest last
+	bound chan struct{} // closed by the next Bind
+}
+
+// ErrBackward: this connection carries no backward calls.
+var ErrBackward = errors.New("rpc: the peer's connection carries no backward calls")
+
+var errUnbound = errors.New("the client has no connection now")
+
+// backwardXIDs are shared: several Backchannels may use one connection.
+var backwardXIDs = engine.NewXIDs()
+
+// NewBackchannel makes a Backchannel without a client. WithAuth, WithAuthSys, WithInterceptor and WithRetransmits
+// count as for a Client; what concerns connections is the listener's, WithCallTimeout included.
+func NewBackchannel(opts ...ClientOption) (*Backchannel, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backchannel{bound: make(chan struct{})}
+	b.life, b.end = context.WithCancel(context.Background())
+	b.client = &Client{target: Target{Scheme: "backward"}, opts: o, xids: backwardXIDs, via: b.send}
+	return b, nil
+}
+
+// Bind adds a connection of the client's. Calls go out on the newest that is up; those that wait for
+// one go at once.
+func (b *Backchannel) Bind(p Peer) error {
+	if conn := p.Conn(); conn == nil || conn.Client() {
+		return ErrBackward
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.peers = slices.DeleteFunc(b.peers, func(old Peer) bool { return old == p || old.ended() })
+	b.peers = append(b.peers, p)
+	close(b.bound)
+	b.bound = make(chan struct{})
+	return nil
+}
+
+// Call calls proc at the client, as Client.Call does at a server. Only the client can make a connection: where
+// none is up, or one is lost before the reply, Call waits for the next Bind, until ctx ends, and sends the
+// call with the same XID (RFC 8167 §5.4); after the last of WithRetransmits, or at once where that is
+// negative, it ends with *engine.LostError. *engine.BackwardError, and a *chunk.PlanError where the
+// call does not fit inline and must, tell that nothing was sent.
+func (b *Backchannel) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, results xdr.Unmarshaler, opts ...CallOption) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.life, func() { cancel(ErrClosed) })()
+	return b.client.Call(ctx, proc, args, results, opts...)
+}
+
+// Close ends the calls in flight with ErrClosed, and leaves the connections alone.
+func (b *Backchannel) Close() error {
+	b.end()
+	return nil
+}
+
+func (b *Backchannel) send(ctx context.Context, inv *invocation, call *engine.Call) error {
+	retries := b.client.opts.retries
+	for tries := 0; ; tries++ {
+		p, err := b.next(ctx, retries >= 0)
+		if err != nil {
+			return err
+		}
+		err = p.link.(link).Do(ctx, call)
+		var lost *engine.LostError
+		if err == nil || !errors.As(err, &lost) || tries >= retries {
+			return err
+		}
+		b.unbind(p) // never again on the connection that carried it (RFC 8166 §3.3.1)
+		if err := b.client.resign(inv, call); err != nil {
+			return err
+		}
+	}
+}
+
+// next is the newest connection that is up.
+func (b *Backchannel) next(ctx context.Context, wait bool) (Peer, error) {
+	for {
+		b.mu.Lock()
+		b.peers = slices.DeleteFunc(b.peers, Peer.ended)
+		n, bound := len(b.peers), b.bound
+		var p Peer
+		if n > 0 {
+			p = b.peers[n-1]
+		}
+		b.mu.Unlock()
+		switch {
+		case n > 0:
+			return p, nil
+		case !wait:
+			return p, &engine.LostError{Err: errUnbound}
+		}
+		select {
+		case <-bound:
+		case <-ctx.Done():
+			return p, context.Cause(ctx)
+		}
+	}
+}
+
+func (b *Backchannel) unbind(p Peer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.peers = slices.DeleteFunc(b.peers, func(old Peer) bool { return old == p })
+}
+
+// service serves a server's calls on a client's connections.
+type service struct {
+	srv  *Server
+	life context.Context // ends with the client or srv
+	die  context.CancelFunc
+}
+
+func newService(srv *Server) *service {
+	if srv == nil {
+		return nil
+	}
+	s := &service{srv: srv}
+	life, die := context.WithCancel(context.Background())
+	stop := context.AfterFunc(srv.life, die)
+	s.life, s.die = life, func() { stop(); die() }
+	return s
+}
+
+// servedConn is a client's connection as the server of its programs has it: its end is the client's affair, and
+// the client counts what goes over it.
+type servedConn struct {
+	conn   *engine.Conn
+	cancel context.CancelFunc
+}
+
+func (c *servedConn) Close() error           { c.cancel(); return nil }
+func (c *servedConn) Abort(error)            { c.cancel() }
+func (c *servedConn) Serving() int           { return c.conn.Serving() }
+func (c *servedConn) Counters() obs.Counters { return obs.Counters{} }
+
+// join makes the connection to address that is about to be dialled with cfg serve calls. up is told what has become of it.
+func (s *service) join(address string, cfg *engine.Config) (up func(*engine.Conn)) {
+	if s == nil || !s.srv.settingUp() {
+		return func(*engine.Conn) {}
+	}
+	ctx, cancel := context.WithCancel(s.life)
+	served := &servedConn{cancel: cancel}
+	server, _ := netip.ParseAddrPort(address) // a name: those known by names share
+	line := s.srv.workers.open(server.Addr())
+	cfg.Serve = func(er *engine.Request) { s.srv.dispatch(er, ctx, s.life, line, true) }
+	cfg.Closed = func(*engine.Conn, error) {
+		cancel()
+		s.srv.workers.leave(line)
+		s.srv.ended(served)
+	}
+	return func(conn *engine.Conn) {
+		if conn == nil {
+			cancel()
+			s.srv.workers.leave(line)
+			s.srv.accepted(nil)
+			return
+		}
+		served.conn = conn
+		s.srv.accepted(served)
+		select {
+		case <-conn.Done(): // it ended before it was counted in
+			s.srv.ended(served)
+		default:
+		}
+	}
+}
