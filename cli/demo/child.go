@@ -110,8 +110,9 @@ func runClient(ctx context.Context, o Options, cfg clientConfig, tell func(strin
 	return result, ended
 }
 
-// minus is what was counted between two snapshots.
+// minus is what was counted between two snapshots, without gauges.
 func minus(after, before obs.Counters) obs.Counters {
+	after, before = after.Totals(), before.Totals()
 	a, b := reflect.ValueOf(&after).Elem(), reflect.ValueOf(before)
 	for i := range a.NumField() {
 		a.Field(i).SetUint(a.Field(i).Uint() - b.Field(i).Uint())

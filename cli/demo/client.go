@@ -74,11 +74,11 @@ type side struct {
 	fs  *nfs.FS
 }
 
-func open(ctx context.Context, url string, cfg clientConfig) (s side, err error) {
+func open(ctx context.Context, url string, cfg clientConfig, opts ...rpc.ClientOption) (s side, err error) {
 	// Bulk data is moved whatever its size, though small files would fit inline: moving is what
 	// is to be shown.
-	s.rpc, err = rpc.NewClient(url, rpc.WithVersions(cfg.Min, cfg.Max), rpc.WithMoveAbove(1), rpc.WithInline(cfg.Inline),
-		rpc.WithCredits(cfg.Credits), rpc.WithAuthSys(rpcmsg.Sys{Machine: "demo"}))
+	s.rpc, err = rpc.NewClient(url, append(opts, rpc.WithVersions(cfg.Min, cfg.Max), rpc.WithMoveAbove(1), rpc.WithInline(cfg.Inline),
+		rpc.WithCredits(cfg.Credits), rpc.WithAuthSys(rpcmsg.Sys{Machine: "demo"}))...)
 	if err != nil {
 		return s, err
 	}
@@ -102,7 +102,10 @@ func pass(ctx context.Context, cfg clientConfig, tell func(step string, done, to
 		return nil, fmt.Errorf("source: %w", err)
 	}
 	defer from.rpc.Close()
-	to, err := open(ctx, cfg.To, cfg)
+	programs := rpc.NewServer() // what the server calls back
+	defer programs.Close()
+	registerEcho(programs)
+	to, err := open(ctx, cfg.To, cfg, rpc.WithPrograms(programs))
 	if err != nil {
 		return nil, fmt.Errorf("target: %w", err)
 	}

@@ -21,8 +21,12 @@ const (
 
 var echoProc = &rpc.Proc{Program: echoProgram, Version: echoVersion, Number: 1, Name: "ECHO", Idempotent: true, Binding: binding.Binding{MaxReply: echoLimit}}
 
+// callProc asks the server to call ECHO at its client, on the same connection (RFC 8167).
+var callProc = &rpc.Proc{Program: echoProgram, Version: echoVersion, Number: 2, Name: "CALL_BACK", Idempotent: true}
+
+// registerEcho makes s serve the program: at the server, and at the client for the call back.
 func registerEcho(s *rpc.Server) {
-	s.Register(echoProgram, echoVersion, rpc.Method{Proc: echoProc, Handler: func(_ context.Context, r *rpc.Request) error {
+	s.Register(echoProgram, echoVersion, rpc.Method{Proc: callProc, Handler: callBack}, rpc.Method{Proc: echoProc, Handler: func(_ context.Context, r *rpc.Request) error {
 		want := r.Args.Uint32()
 		b := r.Args.Opaque(echoLimit)
 		if r.Args.Err() != nil {
@@ -34,6 +38,25 @@ func registerEcho(s *rpc.Server) {
 		r.Results.Opaque(bytes.Repeat(b, int(want)/max(len(b), 1)+1)[:want])
 		return nil
 	}})
+}
+
+func callBack(ctx context.Context, r *rpc.Request) error {
+	back, err := rpc.NewBackchannel()
+	if err != nil {
+		return err
+	}
+	defer back.Close()
+	if err := back.Bind(r.Peer()); err != nil {
+		return err
+	}
+	e := echoCall{data: []byte("backward "), want: 100}
+	if err := back.Call(ctx, echoProc, &e, &e); err != nil {
+		return err
+	}
+	if want := bytes.Repeat(e.data, 12)[:e.want]; !bytes.Equal(e.got, want) {
+		return rpc.ErrSystem
+	}
+	return nil
 }
 
 // echoCall sends data and asks for want bytes of it, repeated, back.
@@ -52,7 +75,8 @@ func (e *echoCall) MaxReply() (reduced, whole int) { return 4 + e.want + 3, 4 + 
 
 func (e *echoCall) UnmarshalXDR(r *xdr.Reader) { e.got = bytes.Clone(r.Opaque(echoLimit)) }
 
-// runEcho makes one call each: long there, long back, long both ways, short both ways.
+// runEcho makes one call each: long there, long back, long both ways, short both ways. Then it has the server call
+// back.
 func runEcho(ctx context.Context, c *rpc.Client) (calls int, err error) {
 	long := bytes.Repeat([]byte("RPC-over-RDMA "), 20_000)
 	for _, e := range []echoCall{{data: long, want: 100}, {data: []byte("short"), want: 300_001}, {data: long, want: 200_003}, {data: []byte("x"), want: 1}} {
@@ -63,6 +87,9 @@ func runEcho(ctx context.Context, c *rpc.Client) (calls int, err error) {
 			return calls, fmt.Errorf("echo of %d bytes, %d back: the answer is wrong", len(e.data), e.want)
 		}
 		calls++
+	}
+	if err := c.Call(ctx, callProc, nil, nil); err != nil {
+		return calls, fmt.Errorf("a backward call: %w", err)
 	}
 	return calls, nil
 }

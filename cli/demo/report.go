@@ -106,6 +106,8 @@ func (p *Pass) judge(pl plan, source, received, stored Digest) {
 	s, c := &p.Server, &p.Client
 	if pl.echo {
 		p.check("4 echoes answered", p.Echoes == 4, "%d were", p.Echoes)
+		p.check("a backward call went to the client and was answered", c.BackCallsRecv == 1 && c.BackRepliesSent == 1 && s.BackRepliesRecv == 1,
+			"client %d calls, %d replies; server %d replies", c.BackCallsRecv, c.BackRepliesSent, s.BackRepliesRecv)
 		p.check("2 Long Calls and 2 Long Replies at least", c.Long+c.LongMore >= 4, "%d long messages", c.Long+c.LongMore)
 	}
 	p.check("what was read and is not small came by RDMA Write", s.WriteBytes >= big, "%d of %d bytes did", s.WriteBytes, big)
