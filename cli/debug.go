@@ -46,6 +46,9 @@ func (d *debugLog) Record(e obs.Event) {
 	if int(e.Kind) < len(eventNames) && eventNames[e.Kind] != "" {
 		name = eventNames[e.Kind]
 	}
+	if e.Back {
+		name = "backward " + name
+	}
 	d.printf("%12.6f conn %d xid 0x%08x %s bytes %d segs %d arg %d", e.At.Seconds(), e.Conn, e.XID, name, e.Bytes, e.Segs, e.Arg)
 }
 

@@ -145,6 +145,29 @@ func TestCallPlanRefused(t *testing.T) {
 	}
 }
 
+// TestInlineOnly: RFC 8167 §5.3: no chunk of any kind, whatever might be moved or come back; what does not fit is refused.
+func TestInlineOnly(t *testing.T) {
+	for version := uint32(wire.Version1); version <= wire.Version2; version++ {
+		l := Limits{Version: version, Send: 1024, MaxReads: -1, MaxWrites: -1, Inline: true}
+		head := headerLen(version)
+		for _, c := range []struct {
+			item int
+			fits bool
+		}{{0, true}, {100, true}, {1024 - head - 12, true}, {1024 - head - 11, false}, {1 << 20, false}} {
+			_, w := msgOf(c.item)
+			var p CallPlan
+			offer, err := p.Plan(w, true, l, ReplySpec{Writes: []int{5000}, Max: 1 << 20}, 1024)
+			var refused *PlanError
+			switch {
+			case c.fits && (err != nil || p.NoMsg || len(p.Moved) > 0 || offer.Reply > 0 || len(offer.Writes) > 0 || p.Header != head):
+				t.Errorf("version %d, item of %d bytes: %+v, %+v, %v", version, c.item, p, offer, err)
+			case !c.fits && (!errors.Is(err, ErrInline) || !errors.As(err, &refused) || refused.Limit != 1024 || refused.Need <= 1024):
+				t.Errorf("version %d, item of %d bytes: %v", version, c.item, err)
+			}
+		}
+	}
+}
+
 func TestOffer(t *testing.T) {
 	const v1, v2 = wire.Version1, wire.Version2
 	for _, c := range []struct {

@@ -16,6 +16,8 @@ import (
 // calls back through a Backchannel (RFC 8167). Tell the server that it may, by a call of your program's, once
 // the client has this option: it cannot find out by itself. Several clients may share srv.
 //
+// Not over tcp: NewClient refuses it.
+//
 // srv's workers run every procedure, Inline ones too: the goroutine that reads a client's connection may be that
 // of a caller. Its interceptors and its reply cache count as on a listener. A handler's context ends with
 // the connection (for a procedure that is not Idempotent: with the client or srv). Client.Close waits for
@@ -45,18 +47,22 @@ func WithBackwardChunks() Option {
 
 // Peer is the caller at the other end of a server's connection, for Backchannel.Bind. It outlives the request that
 // it was taken from. Peers of one connection are equal.
-type Peer struct{ link any }
+type Peer struct{ link peerLink }
 
-// Peer is who made the request.
-func (r *Request) Peer() Peer { return Peer{r.from.link()} }
-
-// RemoteAddr is the peer's address.
-func (p Peer) RemoteAddr() netip.AddrPort {
-	return p.link.(interface{ RemoteAddr() netip.AddrPort }).RemoteAddr()
+// peerLink is a server's connection, of either kind.
+type peerLink interface {
+	RemoteAddr() netip.AddrPort
+	Done() <-chan struct{}
 }
 
+// Peer is who made the request.
+func (r *Request) Peer() Peer { return Peer{r.from.link().(peerLink)} }
+
+// RemoteAddr is the peer's address.
+func (p Peer) RemoteAddr() netip.AddrPort { return p.link.RemoteAddr() }
+
 // Done is closed when the connection has ended.
-func (p Peer) Done() <-chan struct{} { return p.link.(link).Done() }
+func (p Peer) Done() <-chan struct{} { return p.link.Done() }
 
 // Conn is the connection, or nil over TCP: its SetBackward changes what the client takes.
 func (p Peer) Conn() *engine.Conn {
@@ -89,7 +95,7 @@ type Backchannel struct {
 	bound chan struct{} // closed by the next Bind
 }
 
-// ErrBackward: this connection carries no backward calls.
+// ErrBackward: this connection carries no backward calls: it is one of tcp, or we are its client.
 var ErrBackward = errors.New("rpc: the peer's connection carries no backward calls")
 
 var errUnbound = errors.New("the client has no connection now")
@@ -150,7 +156,7 @@ func (b *Backchannel) send(ctx context.Context, inv *invocation, call *engine.Ca
 		if err != nil {
 			return err
 		}
-		err = p.link.(link).Do(ctx, call)
+		err = p.Conn().Do(ctx, call)
 		var lost *engine.LostError
 		if err == nil || !errors.As(err, &lost) || tries >= retries {
 			return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
 	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/test/faults"
@@ -151,6 +152,108 @@ func TestBackwardWithinTheFirstCall(t *testing.T) {
 				t.Errorf("version %d, want %d", v, tr.version)
 			}
 		})
+	}
+}
+
+// TestBackwardInterceptors: calls are intercepted, signed and seen as forward ones are.
+func TestBackwardInterceptors(t *testing.T) {
+	var order []string
+	local := programs(rpc.WithServerInterceptor(func(ctx context.Context, r *rpc.Request, next rpc.HandlerFunc) error {
+		var sys rpcmsg.Sys
+		if err := sys.Parse(r.Cred.Body); err != nil {
+			return err
+		}
+		order = append(order, fmt.Sprint("client ", r.Method.Proc, " of ", sys.Machine))
+		return next(ctx, r)
+	}))
+	t.Cleanup(func() { local.srv.Close() })
+	d := newDuplex(t, "loopback://127.0.0.1:0")
+	c := dial(t, d.url, rpc.WithPrograms(local.srv))
+	back, err := rpc.NewBackchannel(rpc.WithAuthSys(rpcmsg.Sys{Machine: "server"}),
+		rpc.WithInterceptor(func(ctx context.Context, ci *rpc.CallInfo, next func(context.Context) error) error {
+			order = append(order, fmt.Sprint("server ", ci.Proc))
+			return next(ctx)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &rpc.Proc{Program: subscriptions, Version: 6, Number: 1}
+	d.srv.Register(subscriptions, 6, rpc.Method{Proc: p, Handler: func(_ context.Context, r *rpc.Request) error { return back.Bind(r.Peer()) }})
+	if err := c.Call(ctx(t), p, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := back.Call(ctx(t), procEcho, blob("x"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(order); got != "[server ECHO client ECHO of server]" {
+		t.Error(got)
+	}
+}
+
+// TestBackwardEvents: events say which direction they are of.
+func TestBackwardEvents(t *testing.T) {
+	client, server := make(recorder, 1000), make(recorder, 1000)
+	d := newDuplex(t, "loopback://127.0.0.1:0", rpc.WithRecorder(server))
+	c := dial(t, d.url, rpc.WithPrograms(d.local.srv), rpc.WithRecorder(client))
+	if err := c.Call(ctx(t), procSubscribe, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.back.Call(ctx(t), procEcho, blob("x"), nil); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the client's events", func() bool { return c.Counters().BackRepliesSent == 1 })
+	c.Close()
+	for _, side := range []struct {
+		name          string
+		r             recorder
+		calls, serves bool // Back of the events of who calls, and of who serves
+	}{{"client", client, false, true}, {"server", server, true, false}} {
+		seen := map[obs.Kind]int{}
+		for len(side.r) > 0 {
+			e := <-side.r
+			seen[e.Kind]++
+			switch e.Kind {
+			case obs.CallSent, obs.ReplyRecv, obs.CallDone, obs.CreditGrant:
+				if e.Back != side.calls {
+					t.Errorf("%s: %+v", side.name, e)
+				}
+			case obs.CallRecv, obs.ReplySent:
+				if e.Back != side.serves {
+					t.Errorf("%s: %+v", side.name, e)
+				}
+			}
+		}
+		for _, k := range []obs.Kind{obs.CallSent, obs.ReplyRecv, obs.CallDone, obs.CallRecv, obs.ReplySent} {
+			if seen[k] != 1 {
+				t.Errorf("%s: %d events of kind %d", side.name, seen[k], k)
+			}
+		}
+	}
+}
+
+// TestBackwardOverTCP: a clear answer on both sides.
+func TestBackwardOverTCP(t *testing.T) {
+	local := programs()
+	t.Cleanup(func() { local.srv.Close() })
+	var bad *rpc.TargetError
+	if _, err := rpc.NewClient("tcp://127.0.0.1:1", rpc.WithPrograms(local.srv)); !errors.As(err, &bad) {
+		t.Errorf("%v", err)
+	}
+	f := programs()
+	p := &rpc.Proc{Program: subscriptions, Version: 1, Number: 1}
+	back, err := rpc.NewBackchannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.srv.Register(subscriptions, 1, rpc.Method{Proc: p, Handler: func(_ context.Context, r *rpc.Request) error {
+		if peer := r.Peer(); !peer.RemoteAddr().IsValid() || !errors.Is(back.Bind(peer), rpc.ErrBackward) {
+			t.Error("bound over tcp")
+		}
+		return nil
+	}})
+	f.listen(t, "tcp://127.0.0.1:0")
+	if err := dial(t, f.url).Call(ctx(t), p, nil, nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -76,6 +76,9 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.programs != nil && t.Scheme == "tcp" {
+		return nil, &TargetError{target, "a client on tcp serves no programs: backward calls go over RPC-over-RDMA only (WithPrograms)"}
+	}
 	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs), done: make(chan struct{})}
 	for i := range c.slots {
 		c.slots[i].sem = make(chan struct{}, 1)

@@ -356,9 +356,11 @@ func (c *tcpConn) look(idle bool) (calls uint64, busy bool) {
 	return c.counters.CallsRecv, busy
 }
 
-func (c *tcpConn) Close() error { return c.conn.Close() }
-func (c *tcpConn) Abort(error)  { c.conn.Close() }
-func (c *tcpConn) Serving() int { return len(c.slots) }
+func (c *tcpConn) Close() error               { return c.conn.Close() }
+func (c *tcpConn) Abort(error)                { c.conn.Close() }
+func (c *tcpConn) Done() <-chan struct{}      { return c.ctx.Done() }
+func (c *tcpConn) RemoteAddr() netip.AddrPort { return c.conn.RemoteAddr().(*net.TCPAddr).AddrPort() }
+func (c *tcpConn) Serving() int               { return len(c.slots) }
 
 func (c *tcpConn) Counters() obs.Counters {
 	c.mu.Lock()
@@ -392,7 +394,7 @@ type tcpOrigin struct {
 	c *tcpConn
 }
 
-func (o *tcpOrigin) remote() netip.AddrPort { return o.c.conn.RemoteAddr().(*net.TCPAddr).AddrPort() }
+func (o *tcpOrigin) remote() netip.AddrPort { return o.c.RemoteAddr() }
 
 func (o *tcpOrigin) link() any { return o.c }
 
