@@ -97,6 +97,7 @@ func TestBackwardOctetsOfTheClient(t *testing.T) {
 		t.Run(fmt.Sprint("version ", tc.version), func(t *testing.T) {
 			local := programs()
 			t.Cleanup(func() { local.srv.Close() })
+			var c *rpc.Client
 			url := rawServe(t, func(r *raw, n int, h *wire.Header, payload []byte) {
 				if n%2 == 0 { // its call: first ours, with its XID
 					r.send(octets(t, tc.call, h.XID))
@@ -106,9 +107,12 @@ func TestBackwardOctetsOfTheClient(t *testing.T) {
 				if got := append(enc(h), payload...); !bytes.Equal(got, want) {
 					t.Errorf("the reply is\n%x, want\n%x", got, want)
 				}
+				if v := c.Conns()[0].Version(); v != tc.version { // v2 draft §7: confirmed by a call, before any reply
+					t.Errorf("version %d stands", v)
+				}
 				r.send(enc(&wire.Header{XID: h.XID, Version: h.Version, Credit: 3, Proc: wire.Msg, Direction: wire.Reply}), result(h.XID, opaque([]byte("x"))...))
 			})
-			c := dial(t, url, rpc.WithPrograms(local.srv), rpc.WithVersions(1, tc.version))
+			c = dial(t, url, rpc.WithPrograms(local.srv), rpc.WithVersions(1, tc.version))
 			for range 3 {
 				if err := ask(t, c); err != nil {
 					t.Fatal(err)
