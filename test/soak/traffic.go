@@ -22,9 +22,11 @@ import (
 const program = 0x20000050 // of those for users (RFC 5531 §8.3)
 
 var (
-	procEcho = &rpc.Proc{Program: program, Version: 1, Number: 1, Name: "ECHO", Idempotent: true, Binding: binding.Binding{MaxReply: mostBytes + 16}}
-	procRead = &rpc.Proc{Program: program, Version: 1, Number: 2, Name: "READ", Idempotent: true, Binding: binding.Binding{Results: true, MaxReply: 16}}
-	procAdd  = &rpc.Proc{Program: program, Version: 1, Number: 3, Name: "ADD", Binding: binding.Binding{Args: true, MaxReply: 16}}
+	procEcho  = &rpc.Proc{Program: program, Version: 1, Number: 1, Name: "ECHO", Idempotent: true, Binding: binding.Binding{MaxReply: mostBytes + 16}}
+	procRead  = &rpc.Proc{Program: program, Version: 1, Number: 2, Name: "READ", Idempotent: true, Binding: binding.Binding{Results: true, MaxReply: 16}}
+	procWatch = &rpc.Proc{Program: program, Version: 1, Number: 4, Name: "WATCH", Idempotent: true}
+	procBack  = &rpc.Proc{Program: program + 1, Version: 1, Number: 1, Name: "BACK", Binding: binding.Binding{MaxReply: 16}}
+	procAdd   = &rpc.Proc{Program: program, Version: 1, Number: 3, Name: "ADD", Binding: binding.Binding{Args: true, MaxReply: 16}}
 )
 
 // mostBytes is the largest item that callers move.
@@ -90,6 +92,7 @@ func wrong(b []byte, tag uint64) int {
 type service struct {
 	book *Book
 	slow time.Duration // a handler takes up to this
+	back []*rpc.Backchannel
 
 	mu   sync.Mutex
 	adds map[uint64]int // executions of ADD, by tag
@@ -162,17 +165,82 @@ func (s *service) add(_ context.Context, r *rpc.Request) error {
 	return nil
 }
 
+// watch binds the backchannel of the client that says who it is.
+func (s *service) watch(_ context.Context, r *rpc.Request) error {
+	i := r.Args.Uint32()
+	if err := r.Args.Done(); err != nil {
+		return err
+	}
+	if int(i) >= len(s.back) {
+		return nil
+	}
+	return s.back[i].Bind(r.Peer())
+}
+
+// callBack calls a client until told to stop. Whether there is a connection is the client's business.
+func (s *service) callBack(ctx context.Context, w *world, i int) {
+	rng := rand.New(rand.NewPCG(w.Seed, uint64(7000+i)))
+	for n := uint64(0); ctx.Err() == nil; n++ {
+		tag := w.Seed<<20 ^ uint64(i)<<12 ^ n ^ 1<<63
+		args := item{tag: tag, data: make([]byte, rng.IntN(600))}
+		fill(args.data, tag)
+		short, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(20))*time.Millisecond)
+		var res answer
+		err := s.back[i].Call(short, procBack, &args, &res)
+		cancel()
+		var be *engine.BackwardError
+		switch {
+		case err == nil && uint64(res) != tag:
+			w.book.errorf("BACK %#x: the answer of %#x", tag, uint64(res))
+		case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.As(err, &be), errors.Is(err, net.ErrClosed),
+			errors.Is(err, engine.ErrRefused) && w.plan.FailEvery > 0: // as in excuses
+		default:
+			w.book.errorf("BACK %#x: %v", tag, err)
+		}
+		time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+	}
+}
+
+// answerer is a client's side of calling back.
+type answerer struct {
+	book *Book
+
+	mu   sync.Mutex
+	seen map[uint64]int
+}
+
+func (a *answerer) back(_ context.Context, r *rpc.Request) error {
+	tag, b := r.Args.Uint64(), r.Args.Opaque(mostBytes)
+	if err := r.Args.Done(); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.seen[tag]++
+	n := a.seen[tag]
+	a.mu.Unlock()
+	if n > 1 {
+		a.book.errorf("BACK %#x is executed %d times", tag, n)
+	}
+	if i := wrong(b, tag); i >= 0 {
+		a.book.errorf("BACK %#x: byte %d of %d of the arguments is not what was sent", tag, i, len(b))
+	}
+	r.Results.Uint64(tag)
+	return nil
+}
+
 func (s *service) register(srv *rpc.Server, inline bool) {
 	srv.Register(program, 1,
 		rpc.Method{Proc: procEcho, Inline: inline, Handler: s.echo},
 		rpc.Method{Proc: procRead, Handler: s.read},
 		rpc.Method{Proc: procAdd, Handler: s.add},
+		rpc.Method{Proc: procWatch, Handler: s.watch},
 	)
 }
 
 // caller makes calls one after another.
 type caller struct {
 	w      *world
+	number uint32 // of the client
 	client *rpc.Client
 	seed   uint64
 	calls  int
@@ -186,6 +254,13 @@ const (
 func (c *caller) run() {
 	rng := rand.New(rand.NewPCG(c.w.Seed, c.seed))
 	for i := range c.calls {
+		if c.w.backward && i%2 == 0 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			if err := c.client.Call(ctx, procWatch, word(c.number), nil); err != nil && !c.w.excuses(err, false) {
+				c.w.book.errorf("WATCH: %v", err)
+			}
+			cancel()
+		}
 		c.call(rng, c.w.Seed<<20^c.seed<<8^uint64(i))
 		if rng.IntN(4) == 0 {
 			time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
@@ -257,6 +332,10 @@ func (c *caller) judge(what string, tag uint64, n int, res *item) {
 		c.w.book.errorf("%s %#x: byte %d of %d is wrong", what, tag, i, n)
 	}
 }
+
+type word uint32
+
+func (n word) MarshalXDR(w *xdr.Writer) { w.Uint32(uint32(n)) }
 
 type answer uint64
 

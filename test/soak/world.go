@@ -35,6 +35,7 @@ type world struct {
 	breaks   bool          // streams are cut or changed
 	restarts int           // the listener ends and comes back
 	leaves   time.Duration // the first client is closed after that long, whatever its callers are at; 0: not
+	backward bool          // the server calls back
 	clients  int
 	callers  int // per client
 	calls    int // per caller
@@ -68,6 +69,13 @@ func newWorld(seed uint64) *world {
 	upTo := func(most time.Duration) time.Duration { return time.Duration(r.Int64N(int64(most)) + 1) }
 	often := func(n int) bool { return r.IntN(n) == 0 }
 
+	if w.backward = often(3); w.backward {
+		w.server = append(w.server, rpc.WithBackwardCredits(1+r.IntN(4)))
+		w.client = append(w.client, rpc.WithBackwardCredits(1+r.IntN(4)))
+		if often(2) {
+			w.server, w.client = append(w.server, rpc.WithBackwardChunks()), append(w.client, rpc.WithBackwardChunks())
+		}
+	}
 	p := &w.plan
 	p.Seed = seed
 	if often(2) {
@@ -174,6 +182,16 @@ func (s *stage) play(tb testing.TB, w *world) {
 
 	log := slog.New(&journal{w: w})
 	svc := &service{book: w.book, slow: w.slow, adds: map[uint64]int{}, rng: rand.New(rand.NewPCG(w.Seed, 2))}
+	if w.backward {
+		for range w.clients {
+			b, err := rpc.NewBackchannel()
+			if err != nil {
+				w.book.errorf("NewBackchannel: %v", err)
+				return
+			}
+			svc.back = append(svc.back, b)
+		}
+	}
 	srv := rpc.NewServer(append([]rpc.Option{rpc.WithLog(log)}, w.server...)...)
 	svc.register(srv, w.inline)
 	ctx, stop := context.WithCancel(context.Background())
@@ -185,15 +203,27 @@ func (s *stage) play(tb testing.TB, w *world) {
 
 	var callers sync.WaitGroup
 	var clients []*rpc.Client
+	back, stopBack := context.WithCancel(context.Background())
+	var backers sync.WaitGroup
+	var programs []*rpc.Server
 	for i := range w.clients {
-		c, err := rpc.NewClient(url, append(append([]rpc.Option{}, w.shared...), w.client...)...)
+		opts := append(append([]rpc.Option{}, w.shared...), w.client...)
+		if w.backward {
+			a := &answerer{book: w.book, seen: map[uint64]int{}}
+			p := rpc.NewServer(rpc.WithLog(log))
+			p.Register(procBack.Program, 1, rpc.Method{Proc: procBack, Handler: a.back})
+			programs = append(programs, p)
+			opts = append(opts, rpc.WithPrograms(p))
+			backers.Go(func() { svc.callBack(back, w, i) })
+		}
+		c, err := rpc.NewClient(url, opts...)
 		if err != nil {
 			w.book.errorf("NewClient: %v", err)
 			continue
 		}
 		clients = append(clients, c)
 		for j := range w.callers {
-			callers.Go((&caller{w: w, client: c, seed: uint64(i*100 + j), calls: w.calls}).run)
+			callers.Go((&caller{w: w, number: uint32(i), client: c, seed: uint64(i*100 + j), calls: w.calls}).run)
 		}
 	}
 	if w.leaves > 0 && len(clients) > 0 {
@@ -203,6 +233,8 @@ func (s *stage) play(tb testing.TB, w *world) {
 		})
 	}
 	callers.Wait()
+	stopBack()
+	backers.Wait()
 	for i, c := range clients {
 		if !within(10*time.Second, func() bool { return c.Counters().Outstanding == 0 }) {
 			w.book.errorf("client %d: %d calls are outstanding and nobody waits for them", i, c.Counters().Outstanding)
@@ -217,6 +249,12 @@ func (s *stage) play(tb testing.TB, w *world) {
 	for i, c := range clients {
 		if err := c.Close(); err != nil {
 			w.book.errorf("client %d: Close: %v", i, err)
+		}
+	}
+	for i, b := range svc.back {
+		b.Close()
+		if err := programs[i].Close(); err != nil {
+			w.book.errorf("programs: Close: %v", err)
 		}
 	}
 	stop()
