@@ -63,7 +63,7 @@ type Conn struct {
 	sends    sendBuffers
 	works    []verbs.Work // what is being posted, built here
 	outbox   []verbs.Work // accepted by us, not yet by Post
-	readq    []readOp     // RDMA Reads waiting for depth
+	readq    readQueue    // RDMA Reads waiting for depth
 	reading  int          // RDMA Reads posted
 	reserved int
 	after    func() // run once nothing is being served
@@ -399,7 +399,7 @@ func (c *Conn) Disconnected(err error) {
 // with mu held, when down.
 func (c *Conn) dropRequests() (finished []*Request) {
 	unsent := c.outbox
-	c.outbox, c.readq = nil, nil
+	c.outbox, c.readq = nil, readQueue{}
 	for _, w := range unsent {
 		if i := uint32(w.ID >> 3); workKind(w.ID&7) == workSend {
 			if c.sends.all[i].answer {

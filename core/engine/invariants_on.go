@@ -41,7 +41,7 @@ func (c *Conn) mustBeEmpty() {
 	}{
 		{"calls with work posted", calls}, {"requests", requests}, {"calls pending", len(c.pending)},
 		{"requests served", c.serving}, {"answers owed", c.owed}, {"credits in use", c.credits.inUse},
-		{"send buffers out", c.sends.out}, {"works waiting", len(c.outbox)}, {"RDMA Reads waiting", len(c.readq)},
+		{"send buffers out", c.sends.out}, {"works waiting", len(c.outbox)}, {"RDMA Reads waiting", c.readq.len()},
 		{"orphans", c.orphans}, {"bytes of orphans", c.orphaned},
 	} {
 		if left.n != 0 {

@@ -415,3 +415,40 @@ func TestSegmentsFit(t *testing.T) {
 		}
 	}
 }
+
+// TestReadQueue: order holds while it grows and shrinks, room is kept, and much room is not.
+func TestReadQueue(t *testing.T) {
+	var q readQueue
+	in, out := 0, 0
+	pop := func() {
+		if op := q.pop(); op.off != out {
+			t.Fatalf("got %d, want %d", op.off, out)
+		}
+		out++
+	}
+	for round := range 200 {
+		for range round % 7 {
+			q.push(readOp{off: in})
+			in++
+		}
+		for q.len() > round%3 {
+			pop()
+		}
+	}
+	for q.len() > 0 {
+		pop()
+	}
+	if n := testing.AllocsPerRun(100, func() { q.push(readOp{off: in}); in++; pop() }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for range 4 * keepReads {
+		q.push(readOp{off: in})
+		in++
+	}
+	for q.len() > 0 {
+		pop()
+	}
+	if cap(q.ops) > 0 {
+		t.Errorf("room for %d is kept", cap(q.ops))
+	}
+}

@@ -57,6 +57,37 @@ type readOp struct {
 	seg    wire.Segment
 }
 
+// readQueue keeps its room, up to keepReads, for the next ones.
+type readQueue struct {
+	ops []readOp
+	at  int // all before it are gone
+}
+
+const keepReads = 64
+
+func (q *readQueue) len() int { return len(q.ops) - q.at }
+
+func (q *readQueue) push(op readOp) {
+	if q.at > 0 && len(q.ops) == cap(q.ops) {
+		n := copy(q.ops, q.ops[q.at:])
+		clear(q.ops[n:])
+		q.ops, q.at = q.ops[:n], 0
+	}
+	q.ops = append(q.ops, op)
+}
+
+func (q *readQueue) pop() readOp {
+	op := q.ops[q.at]
+	q.ops[q.at] = readOp{}
+	if q.at++; q.at == len(q.ops) {
+		q.ops, q.at = q.ops[:0], 0
+		if cap(q.ops) > keepReads {
+			q.ops = nil
+		}
+	}
+	return op
+}
+
 var requestPool = sync.Pool{New: func() any { return new(Request) }}
 
 // call takes a call; it takes buf.
@@ -207,7 +238,7 @@ func (c *Conn) pull(r *Request) {
 		for _, s := range r.Header.Reads[ch.First : ch.First+ch.N] {
 			n := int(s.Length)
 			if n > 0 {
-				c.readq = append(c.readq, readOp{r, r.pulled[i], off, n, s.Segment})
+				c.readq.push(readOp{r, r.pulled[i], off, n, s.Segment})
 				r.left++
 			}
 			off += n
@@ -226,10 +257,8 @@ func (c *Conn) pull(r *Request) {
 // them. Called with mu held.
 func (c *Conn) postReads() {
 	depth := max(c.caps.MaxReads, 1)
-	for len(c.readq) > 0 && c.reading < depth {
-		op := c.readq[0]
-		c.readq[0] = readOp{}
-		c.readq = c.readq[1:]
+	for c.readq.len() > 0 && c.reading < depth {
+		op := c.readq.pop()
 		c.reading++
 		c.readMost = max(c.readMost, op.n)
 		op.req.segs = append(op.req.segs[:0], verbs.Seg{R: op.mem.reg, Off: op.off, N: op.n})
@@ -238,9 +267,6 @@ func (c *Conn) postReads() {
 			Key: op.seg.Handle, Remote: op.seg.Offset,
 		})
 		c.post(c.works)
-	}
-	if len(c.readq) == 0 {
-		c.readq = c.readq[:0:0]
 	}
 }
 

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
 // TestAllocations: a small call with reused arguments and results allocates nothing on either
-// side, nor does a bulk read into a buffer of the caller's.
+// side, nor does a bulk read into a buffer of the caller's, or a bulk write out of one.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -53,6 +54,23 @@ func TestAllocations(t *testing.T) {
 			}
 		})
 	}
+	out1M, stored := fromBuffer{buf}, number(0)
+	write := func() {
+		if err := c.Call(bg, procWrite, &out1M, &stored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	if n := testing.AllocsPerRun(50, write); n > 0 {
+		t.Errorf("a write of 1 MiB: %v allocations", n)
+	}
+}
+
+// fromBuffer is opaque<>, eligible, in registered memory.
+type fromBuffer struct{ b *rpc.Buffer }
+
+func (f *fromBuffer) MarshalXDR(w *xdr.Writer) {
+	w.BulkItem(xdr.Bulk{Data: f.b.Bytes(), Mem: f.b})
 }
 
 // TestAllocationsOfContexts: a context that may be cancelled costs its watcher, at whoever leads.
