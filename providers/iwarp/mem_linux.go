@@ -19,8 +19,10 @@ func mapMemory(n int) ([]byte, error) {
 	if n >= hugeFrom {
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // without it only speed is lost
 	}
-	for i := 0; i < n; i += os.Getpagesize() {
-		mem[i] = 0
+	if unix.Madvise(mem, unix.MADV_POPULATE_WRITE) != nil { // since Linux 5.14: all faults in one call
+		for i := 0; i < n; i += os.Getpagesize() {
+			mem[i] = 0
+		}
 	}
 	return mem, nil
 }
