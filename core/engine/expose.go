@@ -107,7 +107,7 @@ func (c *Conn) exposeResults(call *Call, offer chunk.Offer) error {
 	h := &call.head
 	for i := range offer.Writes {
 		d := call.Into[i]
-		segs, err := c.expose(call, d.Buf, d.Mem, verbs.RemoteWrite, true)
+		segs, err := c.expose(call, d.Buf, d.Mem, verbs.RemoteWrite|verbs.Scratch, true)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (c *Conn) exposeResults(call *Call, offer chunk.Offer) error {
 		return err
 	}
 	call.reply = mem
-	h.Reply, err = c.expose(call, mem.b, mem, verbs.RemoteWrite, false)
+	h.Reply, err = c.expose(call, mem.b, mem, verbs.RemoteWrite|verbs.Scratch, false)
 	h.HasReply = err == nil
 	return err
 }

@@ -177,6 +177,7 @@ type CallOption struct {
 // Into names where the next bulk result is to be placed. len(buf) is the most accepted: a longer result
 // is an error, and nothing is written behind it: xdr.ErrBounds, or, where the server was to place it, its
 // refusal, an *engine.TransportError. Several are matched to the bulk results in order. What the results' UnmarshalXDR gets from Reader.Bulk then lies in buf.
+// As with an io.Reader's buffer, what buf held behind a shorter result may be gone after the call.
 func Into(buf []byte) CallOption { return CallOption{into: buf} }
 
 // IntoBuffer is Into(b.Bytes()[off:off+n]), without registering memory for the call.

@@ -111,7 +111,18 @@ type Access uint8
 const (
 	RemoteRead  Access = 1 << iota // the peer may Read
 	RemoteWrite                    // the peer may Write
+
+	// Scratch, beside RemoteWrite, says that the window holds nothing that is worth keeping. What
+	// the peer does not write has no defined contents at the end: a provider may read a stream
+	// into it where it expects the peer's next bytes to belong, and need not put back what was there.
+	// No other window that the peer writes may lie over the same memory. Devices know no such thing.
+	Scratch
 )
+
+// Valid says that a grants something, and no more than there is.
+func (a Access) Valid() bool {
+	return a&(RemoteRead|RemoteWrite) != 0 && a&^(RemoteRead|RemoteWrite|Scratch) == 0 && (a&Scratch == 0 || a&RemoteWrite != 0)
+}
 
 // Window is one exposure of memory to one peer. Key and Addr go into a chunk
 // segment as rdma_handle and rdma_offset; Key is never 0. It is fenced when the

@@ -183,7 +183,7 @@ func (c *conn) Stats(s *verbs.Stats) {
 }
 
 func (c *conn) Expose(w *verbs.Window, r verbs.Region, off, n int, a verbs.Access) error {
-	if w == nil || a == 0 || a&^(verbs.RemoteRead|verbs.RemoteWrite) != 0 || !c.dom.inside(r, off, n) {
+	if w == nil || !a.Valid() || !c.dom.inside(r, off, n) {
 		return fmt.Errorf("iwarp: Expose of %d bytes from %d with rights %d: %w", n, off, a, verbs.ErrBadWork)
 	}
 	c.mu.Lock()

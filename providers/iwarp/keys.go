@@ -48,13 +48,14 @@ type slot struct {
 	// mu is held while the peer's access touches the memory: during a copy, or one system
 	// call that does not wait. Whoever takes it knows that no access is under way, and no
 	// access outlives it: each looks the memory up anew. Detach so waits for no peer.
-	mu     sync.Mutex
-	key    uint32
-	addr   uint64
-	mem    []byte
-	moves  uint32 // counts Detach: what was resolved before is stale
-	access verbs.Access
-	owner  *conn
+	mu      sync.Mutex
+	key     uint32
+	addr    uint64
+	mem     []byte
+	reached int    // how far into mem the peer has written
+	moves   uint32 // counts Detach: what was resolved before is stale
+	access  verbs.Access
+	owner   *conn
 }
 
 // random is called with mu held.
@@ -96,7 +97,7 @@ func (k *keys) expose(c *conn, w *verbs.Window, mem []byte, a verbs.Access) (ok 
 		key = 1 // a tag as good as any
 	}
 	s.mu.Lock()
-	s.key, s.addr, s.mem, s.access, s.owner = key, start, mem, a, c
+	s.key, s.addr, s.mem, s.access, s.owner, s.reached = key, start, mem, a, c, 0
 	s.mu.Unlock()
 	k.mu.Unlock()
 	w.Key, w.Addr, w.N, w.Slot = key, start, len(mem), s
@@ -216,6 +217,9 @@ func (k *keys) revokeAll(c *conn) {
 		k.free = s
 	}
 }
+
+// reach notes that the peer writes n bytes to the address to, which are within. mu is held.
+func (s *slot) reach(to uint64, n int) { s.reached = max(s.reached, int(to-s.addr)+n) }
 
 // clear is called with mu held.
 func (s *slot) clear() {

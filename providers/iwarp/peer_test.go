@@ -105,6 +105,11 @@ func (p *peer) ends(want error) {
 // frame sends one FPDU.
 func (p *peer) frame(header, payload []byte) {
 	p.t.Helper()
+	p.raw(p.bytes(header, payload))
+}
+
+// bytes is such a frame.
+func (p *peer) bytes(header, payload []byte) []byte {
 	n := len(header) + len(payload)
 	b := []byte{byte(n >> 8), byte(n)}
 	b = append(append(b, header...), payload...)
@@ -113,7 +118,7 @@ func (p *peer) frame(header, payload []byte) {
 	if p.crc {
 		sum = mpa.Sum(0, b)
 	}
-	p.raw(mpa.AppendCRC(b, sum))
+	return mpa.AppendCRC(b, sum)
 }
 
 func send(msn, mo uint32, last bool) []byte {

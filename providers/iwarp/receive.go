@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// lookAhead is the buffer for headers and small payloads; any frame fits whole.
-	lookAhead = 72 << 10
 	// directMin is how much of a payload must be missing for it to be read from the stream
 	// straight to where it belongs: below it one copy within the cache costs less than the
 	// system call that saves it.
 	directMin = 16 << 10
-	// behindDirect is how much is read ahead behind such a payload. What of it is the next
-	// payload's is copied, within the cache; reading less ahead saves that copy and costs
-	// more system calls, which is worse (BenchmarkWrite1M).
-	behindDirect = 64 << 10
+	// behindDirect is how much is read ahead behind such a payload: the header of what
+	// follows, or a few small frames. What of it is the next payload's is copied.
+	behindDirect = 1 << 10
+	// lookAhead is the buffer for headers and small payloads. Any frame fits whole, and what
+	// guess needs beside one.
+	lookAhead = 72 << 10
 )
 
 // inbound is the input side. It belongs to whoever is reading, and all state lies here: who
@@ -36,6 +36,8 @@ type inbound struct {
 	size    int // of the payload
 	left    int
 	sum     uint32
+
+	guess guess
 
 	queues  [ddp.Queues]ddp.Inbound
 	message rdmap.Message // the Send that arrives
@@ -95,13 +97,16 @@ func (in *inbound) attempt() {
 	in.err = nil
 	in.borrow()
 	in.vec = in.vec[:0]
+	in.guess.size = 0
 	var held *slot
 	if in.left > 0 {
 		in.r, in.w = 0, 0 // all of it was placed
 		if held = in.target(); in.fault != nil {
 			return
 		}
-		in.vec = append(in.vec, in.buf[:behindDirect])
+		if !in.expect(held) {
+			in.vec = append(in.vec, in.buf[:behindDirect])
+		}
 	} else {
 		in.vec = append(in.vec, in.buf[in.w:])
 	}
@@ -119,6 +124,9 @@ func (in *inbound) attempt() {
 		}
 		in.left -= placed
 		n -= placed
+	}
+	if in.guess.size > 0 {
+		n = in.judge(n, held)
 	}
 	if held != nil {
 		held.mu.Unlock()
@@ -139,6 +147,7 @@ func (in *inbound) target() *slot {
 			return nil
 		}
 		in.vec = append(in.vec, mem)
+		s.reach(h.TO(), in.size)
 		return s
 	case rdmap.ReadResponse:
 		in.vec = in.read.slice(in.vec, in.read.sink.Offset(h)+at, in.left)
@@ -204,8 +213,15 @@ func (in *inbound) frames() {
 			in.reported = true
 		}
 		if in.direct {
-			if in.left > 0 || !in.endDirect() {
+			if in.left > 0 {
 				return
+			}
+			if !in.endDirect() {
+				in.compact()
+				return
+			}
+			if in.guess.right && in.fault == nil {
+				in.follow()
 			}
 			continue
 		}

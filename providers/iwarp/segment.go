@@ -116,6 +116,7 @@ func (in *inbound) place(h ddp.Header, b []byte) bool {
 			return false
 		}
 		copy(mem, b)
+		s.reach(h.TO(), len(b))
 		s.mu.Unlock()
 	case op == rdmap.ReadResponse:
 		in.vec = in.read.slice(in.vec[:0], in.read.sink.Offset(h), len(b))

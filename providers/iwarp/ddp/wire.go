@@ -73,6 +73,12 @@ func (h Header) QN() uint32   { return binary.BigEndian.Uint32(h[offQN:]) }
 func (h Header) MSN() uint32  { return binary.BigEndian.Uint32(h[offMSN:]) }
 func (h Header) MO() uint32   { return binary.BigEndian.Uint32(h[offMO:]) }
 
+// Follows says that h is a segment of the same tagged kind, to the same STag, as prev;
+// of the two only prev may not be the last.
+func (h Header) Follows(prev Header) bool {
+	return h[offControl]&^flagLast == prev[offControl]&^flagLast && h[offULP] == prev[offULP] && h.STag() == prev.STag()
+}
+
 func (h Header) String() string {
 	if len(h) == 0 {
 		return "none"
