@@ -2,6 +2,7 @@ package iwarp_test
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"testing"
 	"testing/synctest"
@@ -164,6 +165,76 @@ func TestSystemCalls(t *testing.T) {
 				}
 				if copied := after.CopiedBytes - before.CopiedBytes; copied != c.copied {
 					t.Errorf("%d bytes copied, want %d", copied, c.copied)
+				}
+				_ = p.s.Close()
+				o.wantGone(t, nil)
+			})
+		})
+	}
+}
+
+// answering sends a message back for each that comes, all of a batch by one Flush, as a server
+// with inline procedures does.
+type answering struct{ *ours }
+
+func (a answering) Complete(cs []verbs.Completion) {
+	for _, cp := range cs {
+		if cp.Op == verbs.OpRecv {
+			a.conn.PostRecv([]verbs.Recv{{ID: cp.ID, Seg: verbs.Seg{R: a.reg, Off: int(cp.ID) * recvSize, N: recvSize}}})
+			a.conn.Post([]verbs.Work{gather(a.ours, 100)})
+		}
+	}
+	a.conn.Flush()
+}
+
+// TestSystemCallsOfCalls counts what calls cost their server when they come together: the calls of
+// one caller, who waits for each answer, and of 64.
+func TestSystemCallsOfCalls(t *testing.T) {
+	for _, callers := range []uint64{1, 64} {
+		t.Run(fmt.Sprintf("%d callers", callers), func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
+				n.Buffer = mib
+				options := o.options(64)
+				options.Handler = answering{o}
+				options.Ready = func(c verbs.Conn) error {
+					o.conn = c
+					rs := make([]verbs.Recv, 64)
+					for i := range rs {
+						rs[i] = verbs.Recv{ID: uint64(i), Seg: verbs.Seg{R: o.reg, Off: i * recvSize, N: recvSize}}
+					}
+					_, err := c.PostRecv(rs)
+					return err
+				}
+				p, _ := dialled(t, n, o.listen(t, options), request(true))
+				p.frame(send(1, 0, true), nil)
+				p.next()
+				synctest.Wait()
+				const rounds = 20
+				var before, after verbs.Stats
+				o.conn.Stats(&before)
+				msn := uint32(1)
+				for range rounds {
+					var said []byte
+					for range callers {
+						msn++
+						said = append(said, p.bytes(send(msn, 0, true), make([]byte, 100))...)
+					}
+					p.raw(said)
+					for range callers {
+						p.next()
+					}
+					synctest.Wait()
+				}
+				o.conn.Stats(&after)
+				// A round is a read, and one that finds nothing more; and a write.
+				if calls := after.ReadCalls - before.ReadCalls; calls > 2*rounds {
+					t.Errorf("%d reads in %d rounds", calls, rounds)
+				}
+				if calls := after.WriteCalls - before.WriteCalls; calls != rounds {
+					t.Errorf("%d writes in %d rounds", calls, rounds)
+				}
+				if got, want := after.Sends-before.Sends, callers*rounds; got != want {
+					t.Errorf("%d answers, want %d", got, want)
 				}
 				_ = p.s.Close()
 				o.wantGone(t, nil)
