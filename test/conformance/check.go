@@ -46,6 +46,9 @@ func check(root string, rows []Row, defects []Defect) (faults []error) {
 		case !slices.Contains(r.Tests, d.Test):
 			bad("defect %q: %s is not a test of row %s", d.Name, d.Test, d.Row)
 		}
+		if _, _, err := d.source(root); err != nil {
+			bad("defect %q: %v", d.Name, err)
+		}
 		having[d.Row] = true
 	}
 	for _, r := range rows {

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // Where the defects lie.
 const (
 	fileAnswer    = "core/wire/errs.go"
@@ -31,11 +33,28 @@ const (
 )
 
 // allDefects is every defect.
-func allDefects() []Defect { return append(defectsOfDecisions(), defectsOfTraps()...) }
+func allDefects() []Defect {
+	return slices.Concat(defectsOfBackward(), defectsOfDecisions(), defectsOfTraps())
+}
 
 // answered and asked are a script of TestResponder and of TestRequester.
 func answered(script string) string { return responder(script)[0] }
 func asked(script string) string    { return requester(script)[0] }
+
+// defectsOfBackward break backward calls.
+func defectsOfBackward() []Defect {
+	return []Defect{
+		{"one space of XIDs for both directions", rfc8167 + "/2.4/1", fileRecv,
+			"case isReply:\n\t\t\treturn toRequester", "case isReply || in.c.pending[h.XID] != nil:\n\t\t\treturn toRequester",
+			asked("v1 serves a call back with the XID of its own")},
+		{"backward calls ask for forward credits", rfc8167 + "/4.1/1", fileExpose,
+			"uint32(c.asks())", "uint32(c.cfg.Credits)",
+			answered("v1 calls back")},
+		{"chunks taken backward", rfc8167 + "/5.3/1", fileResponder,
+			"if c.client && c.inlineOnly(h.Version, level) && (", "if c.client && c.inlineOnly(h.Version, level) && h.XID == 0 && (",
+			asked("v1 takes no chunks backward")},
+	}
+}
 
 // defectsOfDecisions break the protocol decisions.
 func defectsOfDecisions() []Defect {
@@ -50,7 +69,7 @@ func defectsOfDecisions() []Defect {
 			"send = min(send, ProbeSize)", "send = min(send, 4*ProbeSize)",
 			asked("v2 first message of 1024")},
 		{"any version at any time", "D-4", fileResponder,
-			"case latched != 0 && h.Version != latched: // D-4", "case latched > 9 && h.Version != latched: // D-4",
+			"case stands != 0 && h.Version != stands: // D-4", "case stands > 9 && h.Version != stands: // D-4",
 			answered("v2 latched")},
 		{"version judged before the error is read", "D-5", fileV1,
 			"case h.Err.Code == ErrVers:", "case h.Err.Code == ErrVers && h.Version == Version1:",
@@ -110,7 +129,7 @@ func defectsOfDecisions() []Defect {
 			"int64(e.Needed) > int64(call.Grow) {\n\t\t\treturn false\n\t\t}\n\t\tcall.growWrite", "int64(call.Grow) < 0 {\n\t\t\treturn false\n\t\t}\n\t\tcall.growWrite",
 			asked("v2 no more room without leave")},
 		{"Read chunks although the peer takes none", "D-34", filePlan,
-			"if !move || l.MaxReads == 0 {", "if !move {",
+			"if !move || l.MaxReads == 0 ||", "if !move ||",
 			asked("v2 no read chunks")},
 		{"undecodable error ends the call", "D-35", fileV2,
 			"default:\n\t\treturn UnknownCode", "default:\n\t\treturn 0",
@@ -140,13 +159,13 @@ func defectsOfDecisions() []Defect {
 func defectsOfTraps() []Defect {
 	return []Defect{
 		{"grant 0", "T-1", fileResponder,
-			"Credit: uint32(c.cfg.Credits),\n\t\tDirection:", "Credit: 0,\n\t\tDirection:",
+			"Credit: c.granted.Load(),\n\t\tDirection:", "Credit: 0,\n\t\tDirection:",
 			answered("v1 grants what it has")},
 		{"grant 0 in errors", "T-1", fileResponder,
-			"Credit: uint32(c.cfg.Credits), Proc: wire.ErrorMsg", "Proc: wire.ErrorMsg",
+			"Credit: c.granted.Load(), Proc: wire.ErrorMsg", "Proc: wire.ErrorMsg",
 			answered("v1 MSGP")},
 		{"grant what is asked", "T-2", fileResponder,
-			"Credit: uint32(c.cfg.Credits),\n\t\tDirection:", "Credit: r.Header.Credit,\n\t\tDirection:",
+			"Credit: c.granted.Load(),\n\t\tDirection:", "Credit: r.Header.Credit,\n\t\tDirection:",
 			answered("v1 grants what it has")},
 		{"grant above our receives believed", "T-3", fileCredits,
 			"c.limit = c.slots", "c.limit = 1 << 20",
@@ -233,7 +252,7 @@ func defectsOfTraps() []Defect {
 			"depth := max(c.caps.MaxReads, 1)", "depth := 1",
 			"test/conformance TestReadsInFlight"},
 		{"fewer calls taken than granted", "T-27", fileResponder,
-			"if c.owed <= c.cfg.Credits+controlReceives {", "if c.owed < c.cfg.Credits {",
+			"if c.owed <= c.allows()+controlReceives {", "if c.owed < c.allows() {",
 			answered("v1 as many calls as granted")},
 		{"lengths summed in 32 bits", "T-28", fileCheck,
 			"n += uint64(reads[i].Length)", "n = uint64(uint32(n) + reads[i].Length)",

@@ -1,6 +1,6 @@
 // Command conformance is the ledger of what the specifications ask of an implementation: RFC 8166,
-// RFC 8797 and draft-cel-nfsv4-rpcrdma-version-two-04, and what RFC 5040, 5041, 5044, 6581 and 8267
-// ask of the parts that we have (marked second hand: we go by what others wrote about them); the protocol decisions (docs/protocol.md) and the traps that
+// RFC 8797 and draft-cel-nfsv4-rpcrdma-version-two-04, and what RFC 8167, 5040, 5041, 5044, 6581 and 8267
+// ask of the parts that we have (marked second hand: we go by drafts, and what others wrote); the protocol decisions (docs/protocol.md) and the traps that
 // other implementations fell into have rows as well. A row says what is asked, in our words, which
 // octets show it, what we do, and names the tests.
 //
@@ -13,6 +13,11 @@
 //	                                         must turn a test of the ledger red
 //	go run ./test/conformance                runs every test that a row names, wherever it is, and the
 //	                                         defects, and prints the table ("make conformance")
+//
+// counts.go says how many sentences with a key word each section of the texts has, so that none is missed;
+// TestTexts compares with the texts where CONFORMANCE_TEXTS names a folder that has them.
+//
+// Defects lie near what they break: whoever changes such a line changes its defect, and TestLedger says which.
 //
 // Imports: anything of the module.
 package main

@@ -31,6 +31,8 @@ var procedures = map[string]*rpc.Proc{
 	"MIX": {Program: program, Version: 1, Number: 7, Name: "MIX", Binding: binding.Binding{Results: true, MaxReply: 64}},
 	// n -> n octets, each the number of times that COUNT has run; may be moved.
 	"COUNT": {Program: program, Version: 1, Number: 8, Name: "COUNT", Binding: binding.Binding{Results: true, MaxReply: 8}},
+	// nothing -> nothing; the caller is ready for backward calls on this connection.
+	"BIND": {Program: program, Version: 1, Number: 9, Name: "BIND"},
 }
 
 const most = 1 << 20 // octets of an opaque
@@ -39,14 +41,49 @@ const most = 1 << 20 // octets of an opaque
 type house struct {
 	srv     *rpc.Server
 	url     string
-	held    chan struct{} // a HOLD began
+	back    *rpc.Backchannel // to whoever called BIND last
+	held    chan struct{}    // a HOLD began
 	release chan struct{}
 }
 
-func newHouse(t testing.TB, scheme string, opts ...rpc.Option) *house {
+// newPrograms is the program without a listener: what a client serves to its server.
+func newPrograms(t testing.TB, opts ...rpc.Option) *house {
 	t.Helper()
 	h := &house{held: make(chan struct{}, 256), release: make(chan struct{})}
-	h.srv = rpc.NewServer(opts...)
+	back, err := rpc.NewBackchannel(rpc.WithRetransmits(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.back, h.srv = back, rpc.NewServer(opts...)
+	h.register()
+	t.Cleanup(func() {
+		back.Close()
+		h.srv.Close()
+	})
+	return h
+}
+
+// newHouse serves the program at an address of the provider.
+func newHouse(t testing.TB, scheme string, opts ...rpc.Option) *house {
+	t.Helper()
+	h := newPrograms(t, opts...)
+	l, err := rpc.Listen(context.Background(), scheme+"://127.0.0.1:0", opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.url = l.URL()
+	done := make(chan error, 1)
+	go func() { done <- h.srv.Serve(context.Background(), l) }()
+	t.Cleanup(func() {
+		h.srv.Close()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return h
+}
+
+func (h *house) register() {
 	method := func(name string, inline bool, f func(ctx context.Context, r *rpc.Request)) rpc.Method {
 		return rpc.Method{Proc: procedures[name], Inline: inline, Handler: func(ctx context.Context, r *rpc.Request) error {
 			f(ctx, r)
@@ -59,6 +96,9 @@ func newHouse(t testing.TB, scheme string, opts ...rpc.Option) *house {
 			ran++
 			r.Results.BulkOpaque(bytes.Repeat([]byte{ran}, int(r.Args.Uint32())))
 		}),
+		rpc.Method{Proc: procedures["BIND"], Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
+			return h.back.Bind(r.Peer())
+		}},
 		method("ECHO", true, func(_ context.Context, r *rpc.Request) { r.Results.Opaque(r.Args.Opaque(most)) }),
 		method("READ", true, func(_ context.Context, r *rpc.Request) { r.Results.BulkOpaque(pattern(int(r.Args.Uint32()))) }),
 		method("WRITE", true, func(_ context.Context, r *rpc.Request) { r.Results.Opaque(r.Args.Bulk(most)) }),
@@ -88,20 +128,6 @@ func newHouse(t testing.TB, scheme string, opts ...rpc.Option) *house {
 			r.Results.Opaque(b)
 		}),
 	)
-	l, err := rpc.Listen(context.Background(), scheme+"://127.0.0.1:0", opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.url = l.URL()
-	done := make(chan error, 1)
-	go func() { done <- h.srv.Serve(context.Background(), l) }()
-	t.Cleanup(func() {
-		h.srv.Close()
-		if err := <-done; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	return h
 }
 
 // pattern is n octets: 01 02 03 …
@@ -157,7 +183,7 @@ func (s *results) UnmarshalXDR(r *xdr.Reader) {
 	case "MIX":
 		s.all = append(s.all, r.Opaque(most)...)
 		s.all = append(s.all, r.Bulk(most)...)
-	case "NULL":
+	case "NULL", "BIND":
 	default:
 		s.all = append(s.all, r.Opaque(most)...)
 	}

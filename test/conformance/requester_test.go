@@ -7,5 +7,5 @@ import (
 
 // TestRequester answers our client.
 func TestRequester(t *testing.T) {
-	runScripts(t, true, slices.Concat(requesterV1(), requesterChunks(), requesterV2()))
+	runScripts(t, true, slices.Concat(requesterV1(), requesterChunks(), requesterV2(), backwardClient()))
 }

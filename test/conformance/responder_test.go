@@ -7,5 +7,5 @@ import (
 
 // TestResponder sends to our server.
 func TestResponder(t *testing.T) {
-	runScripts(t, false, slices.Concat(responderV1(), responderChunks(), responderV2()))
+	runScripts(t, false, slices.Concat(responderV1(), responderChunks(), responderV2(), backwardServer()))
 }

@@ -104,6 +104,7 @@ func secondHand(rows []Row) []Row {
 // The documents, in the order of the report.
 const (
 	rfc8166   = "RFC8166"
+	rfc8167   = "RFC8167"
 	rfc8797   = "RFC8797"
 	draft     = "draft-04"
 	rfc5040   = "RFC5040"
@@ -115,14 +116,14 @@ const (
 	traps     = "traps"
 )
 
-var documents = []string{rfc8166, rfc8797, draft, rfc5040, rfc5041, rfc5044, rfc6581, rfc8267, decisions, traps}
+var documents = []string{rfc8166, rfc8167, rfc8797, draft, rfc5040, rfc5041, rfc5044, rfc6581, rfc8267, decisions, traps}
 
 // ledger is all rows.
 func ledger() []Row {
 	var all []Row
 	for _, rows := range [][]Row{
 		rowsRFC8166(), rowsRFC8166Headers(), rowsRFC8166Rest(),
-		rowsRFC8797(), rowsDraft(), rowsDraftErrors(),
+		rowsRFC8167(), rowsRFC8797(), rowsDraft(), rowsDraftErrors(),
 		rowsFabric(), rowsRFC8267(), rowsDecisions(), rowsTraps(),
 	} {
 		all = append(all, rows...)

@@ -51,7 +51,7 @@ func rowsDecisions() []Row {
 		decision("D-11", Row{
 			Text:  "A grant of 0 is taken as 1 and counted; ours is neither 0 nor above the receives; one above what we asked is cut. Send-queue slots bound what is posted as well.",
 			Wire:  "after a grant of 0 the next call still leaves; ffffffff is 3 where 3 were asked for",
-			Tests: tests(requester("v1 grant of zero", "v2 grant of zero", "v1 grant above what was asked", "v2 credits of an error"), responder("v1 grants what it has"), in("core/rpc", "TestFaults/late,_short_queue")),
+			Tests: tests(requester("v1 grant of zero", "v2 grant of zero", "v1 grant above what was asked", "v2 credits of an error"), responder("v1 grants what it has"), in("core/engine", "TestGrants"), in("core/rpc", "TestGrantsFollowLoad", "TestFaults/late,_short_queue")),
 		}),
 		decision("D-12", Row{
 			Text:   "RDMA_ERROR goes to whoever sent something with an XID of its own, and never answers RDMA_ERROR, RESPROP, an OPTIONAL reply or an RPC reply.",

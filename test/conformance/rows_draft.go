@@ -57,6 +57,12 @@ func rowsDraft() []Row {
 	)...)
 	all = append(all, section(draft, "6.2.2",
 		Row{
+			Level: Required,
+			Text:  "Backward calls are supported.",
+			Wire:  "a call of the server's in version 2's layout, direction 0, and its reply, direction 1; with chunks where both ends allow them",
+			Tests: tests(responder("v2 calls back", "v2 backward chunks"), requester("v2 serves a call back", "v2 backward chunks are served"), in("core/rpc", "TestBackwardLevels")),
+		},
+		Row{
 			Level: Must,
 			Text:  "rdma_direction of MSG and NOMSG is the RPC message's type.",
 			Wire:  "0 in calls, 1 in replies; a reply in a header that says CALL is BAD_XDR, a call in one that says REPLY is dropped",

@@ -26,7 +26,7 @@ func rowsRFC8166() []Row {
 			Level: Must,
 			Text:  "More credits are granted only when the receives for them are there.",
 			Wire:  "as many calls as the first reply grants arrive at once and are served; the receives are posted before the connection is up, and a call's own again before its reply leaves",
-			Tests: tests(responder("v1 as many calls as granted"), in("core/rpc", "TestCreditsLimitCalls")),
+			Tests: tests(responder("v1 as many calls as granted"), in("core/rpc", "TestCreditsLimitCalls", "TestGrantsFollowLoad")),
 		},
 		Row{
 			Level: Must,

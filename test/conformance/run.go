@@ -98,15 +98,23 @@ type Defect struct {
 	Name, Row, File, Old, New, Test string
 }
 
-// provoke builds the program with the defect, in temporary files, and runs the test. nil: it is caught.
-func (d Defect) provoke(root string) error {
-	path := filepath.Join(root, filepath.FromSlash(d.File))
-	src, err := os.ReadFile(path)
-	if err != nil {
-		return err
+// source is the file that the defect changes; an error says that it no longer applies.
+func (d Defect) source(root string) (path string, src []byte, err error) {
+	path = filepath.Join(root, filepath.FromSlash(d.File))
+	if src, err = os.ReadFile(path); err != nil {
+		return "", nil, err
 	}
 	if n := bytes.Count(src, []byte(d.Old)); n != 1 {
-		return fmt.Errorf("no longer applies: its text occurs %d times in %s", n, d.File)
+		return "", nil, fmt.Errorf("no longer applies: its text occurs %d times in %s", n, d.File)
+	}
+	return path, src, nil
+}
+
+// provoke builds the program with the defect, in temporary files, and runs the test. nil: it is caught.
+func (d Defect) provoke(root string) error {
+	path, src, err := d.source(root)
+	if err != nil {
+		return err
 	}
 	tmp, err := os.MkdirTemp("", "defect")
 	if err != nil {

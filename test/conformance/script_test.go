@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/rpcrdma/rpcrdma/core/chunk"
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
@@ -43,6 +45,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	private [OCTETS]       what the peers of later connections say of themselves
 //	peer                   a client of ours has connected; its connection becomes the peer
 //	call PROC ARG… [into N]… [max N] [grow N] [for MS] [gss]  our client calls
+//	back PROC ARG… …       our server calls back who called BIND
 //	done [N] [OCTETS]      the last call, or the N-th, ends well, with these octets as results
 //	fails [N] ERROR        it ends with that error
 //	quiet                  nothing comes for a while
@@ -62,6 +65,7 @@ type script struct {
 	query   string        // options of our client's provider
 	opts    []rpc.Option  // ours
 	wait    time.Duration // of quiet
+	serves  bool          // our client serves the program to its server
 	steps   string
 }
 
@@ -138,7 +142,12 @@ func runScript(t *testing.T, s *script, scheme string, client bool) {
 	}
 	if client {
 		x.door = listenPeer(t, scheme, x.dom, x.private)
-		c, err := rpc.NewClient(x.door.url+s.query, s.opts...)
+		opts := s.opts
+		if s.serves {
+			x.house = newPrograms(t, s.opts...)
+			opts = append(slices.Clone(opts), rpc.WithPrograms(x.house.srv))
+		}
+		c, err := rpc.NewClient(x.door.url+s.query, opts...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,6 +160,13 @@ func runScript(t *testing.T, s *script, scheme string, client bool) {
 		})
 	} else {
 		x.house = newHouse(t, scheme, s.opts...)
+		t.Cleanup(func() {
+			x.house.srv.Close()
+			x.house.back.Close()
+			for _, o := range x.calls {
+				<-o.done
+			}
+		})
 		x.peer = dialPeer(t, x.dom, x.house.url, x.private)
 	}
 	for _, line := range strings.Split(s.steps, "\n") {
@@ -191,7 +207,7 @@ func (x *session) step() {
 		case <-time.After(patience):
 			x.fatalf("the connection lives")
 		}
-		for end := time.Now().Add(patience); x.house != nil && x.house.srv.Connections() > 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(patience); x.client == nil && x.house.srv.Connections() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				x.fatalf("the connection lives at our side")
 			}
@@ -243,7 +259,7 @@ func (x *session) step() {
 	case "private":
 		b := x.bytes(nil, rest)
 		x.door.private.Store(&b)
-	case "peer", "call", "done", "fails":
+	case "peer", "call", "back", "done", "fails":
 		x.clientStep(word, rest, args)
 	default:
 		x.fatalf("no such step")
@@ -442,7 +458,9 @@ func (x *session) clientStep(word, rest string, args []string) {
 			x.fatalf("no connection came")
 		}
 	case "call":
-		x.call(rest)
+		x.call(rest, x.client)
+	case "back":
+		x.call(rest, x.house.back)
 	case "done":
 		o, rest := x.ended(args, rest)
 		if o.err != nil {
@@ -477,7 +495,12 @@ func (x *session) ended(args []string, rest string) (*outcome, string) {
 	return o, rest
 }
 
-func (x *session) call(line string) {
+// caller is a Client or a Backchannel.
+type caller interface {
+	Call(context.Context, *rpc.Proc, xdr.Marshaler, xdr.Unmarshaler, ...rpc.CallOption) error
+}
+
+func (x *session) call(line string, c caller) {
 	x.t.Helper()
 	toks := fields(line)
 	proc := procedures[toks[0]]
@@ -515,7 +538,7 @@ func (x *session) call(line string) {
 	go func() {
 		defer close(o.done)
 		defer cancel()
-		o.err = x.client.Call(ctx, proc, args, &o.res, opts...)
+		o.err = c.Call(ctx, proc, args, &o.res, opts...)
 	}()
 }
 
@@ -527,6 +550,11 @@ func failure(err error, name string) bool {
 	}
 	if name == "Garbled" { // the results' decoder says so
 		return errors.Is(err, xdr.ErrShort) || errors.Is(err, xdr.ErrBounds) || errors.Is(err, xdr.ErrChunk)
+	}
+	if name == "NotSent" {
+		var backward *engine.BackwardError
+		var plan *chunk.PlanError
+		return errors.As(err, &backward) || errors.As(err, &plan)
 	}
 	want, ok := map[string]error{
 		"BadReply": engine.ErrBadReply, "Timeout": engine.ErrTimeout, "Version": engine.ErrVersion,
