@@ -6,7 +6,8 @@
 #   make race    every test under the race detector (slow)
 #   make soak    worlds of servers, clients and faults under simulated time, for SOAKTIME
 #   make fuzz    every fuzz target in turn, FUZZTIME each
-#   make bench   against raw TCP and gRPC on this machine, as a table of targets
+#   make bench   against raw TCP, gRPC, net/rpc and go-nfs on this machine, as a table of targets
+#   make bench-report   the same, and the charts: docs/performance.md again, some ten minutes (REPORTFLAGS="-only bulk": a part)
 #   make conformance  the specifications, sentence by sentence, with the tests that show each; faults made on purpose
 #   make interop FABRIC=siw   against the Linux kernel's client and server, in virtual machines (root, Debian 12)
 #   make interop-smoke        the few cases of it that show that it works at all
@@ -17,6 +18,7 @@ GO      ?= go
 FUZZTIME ?= 60s
 SOAKTIME ?= 30m
 BENCHFLAGS ?=
+REPORTFLAGS ?=
 DEMOFLAGS ?=
 FABRIC  ?= siw
 INTEROPFLAGS ?=
@@ -31,7 +33,7 @@ RACE := core/engine core/rpc providers/loopback providers/iwarp ulp/nfs extensio
 # Modules of their own, so that their dependencies stay out of the main one.
 NESTED := test/bench
 
-.PHONY: demo test lint race soak fuzz bench conformance interop interop-smoke build clean
+.PHONY: demo test lint race soak fuzz bench bench-report conformance interop interop-smoke build clean
 .DEFAULT_GOAL := build
 
 build:
@@ -67,6 +69,9 @@ fuzz:
 
 bench:
 	$(GO) -C test/bench run . $(BENCHFLAGS)
+
+bench-report:
+	$(GO) -C test/bench run . report $(REPORTFLAGS)
 
 conformance:
 	$(GO) run ./test/conformance

@@ -75,7 +75,6 @@ it has measured; exit status 1.`,
 // The most that a command line can ask for.
 const (
 	maxBenchCallers = 1 << 14
-	maxBenchConns   = 1 << 12
 	maxBenchMemory  = 4 << 30 // of callers' buffers together
 )
 
@@ -101,8 +100,8 @@ func (f *benchFlags) plan() (o bench.Options, err error) {
 		return o, usagef("--columns %s: want bw, lat or both", f.columns)
 	case f.callers < 1 || f.callers > maxBenchCallers:
 		return o, usagef("--callers %d: want 1 to %d", f.callers, maxBenchCallers)
-	case f.conns < 1 || f.conns > maxBenchConns:
-		return o, usagef("--conns %d: want 1 to %d", f.conns, maxBenchConns)
+	case f.conns < 1 || f.conns > bench.MaxConnections:
+		return o, usagef("--conns %d: want 1 to %d", f.conns, bench.MaxConnections)
 	case f.calls < 0:
 		return o, usagef("-n %d: want a positive number", f.calls)
 	case f.duration <= 0 || f.warmup < 0 || f.timeout <= 0:

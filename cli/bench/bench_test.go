@@ -109,7 +109,7 @@ func TestCheckSeesTheCallBefore(t *testing.T) {
 }
 
 // serve starts the program with a pattern of n bytes, changed by spoil, and connects to it.
-func serve(t *testing.T, n int, spoil func([]byte)) *rpc.Client {
+func serve(t testing.TB, n int, spoil func([]byte)) *rpc.Client {
 	t.Helper()
 	pattern, err := NewPattern(n)
 	if err != nil {

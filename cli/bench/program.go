@@ -55,9 +55,13 @@ var procs = map[Op]*rpc.Proc{
 	Write: {Program: Program, Version: Version, Number: 3, Name: "WRITE", Idempotent: true, Binding: binding.Binding{Args: true, MaxReply: 4}},
 }
 
-// ListenOptions let a listener take every size of payload; others may be added.
+// MaxConnections is how many connections a listener takes, all of them from one address if need be.
+const MaxConnections = 4096
+
+// ListenOptions let a listener take every size of payload and MaxConnections; others may be added.
 func ListenOptions() []rpc.Option {
-	return []rpc.Option{rpc.WithMaxCall(MaxPayload + 64<<10), rpc.WithTCPRecord(MaxPayload + 64<<10)}
+	return []rpc.Option{rpc.WithMaxCall(MaxPayload + 64<<10), rpc.WithTCPRecord(MaxPayload + 64<<10),
+		rpc.WithConnectionLimit(MaxConnections), rpc.WithConnectionsPerAddress(MaxConnections)}
 }
 
 // Register adds the program to s. READ answers out of pattern, which NewPattern made and

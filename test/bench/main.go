@@ -4,9 +4,11 @@
 //	go run .                                    the table of targets
 //	go run . -peers iwarp,grpc -workloads echo:64:16,read:1m:1
 //	go run . -list
+//	go run . report -only bulk                  measures a part of docs/performance.md again
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -26,13 +28,16 @@ func main() {
 		}
 		return
 	}
-	if err := run(); err != nil {
+	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(ctx context.Context) error {
+	if len(os.Args) > 1 && os.Args[1] == "report" {
+		return report(ctx, os.Args[2:])
+	}
 	var (
 		names     = flag.String("peers", "iwarp,iwarpnocrc,grpc,netrpc,gonfs", "peers to measure, with -workloads")
 		reference = flag.String("ref", "tcp", "peer that runs before every other one, with -workloads")
@@ -41,7 +46,7 @@ func run() error {
 		ms        = flag.Int("ms", 250, "milliseconds of a run")
 		pin       = flag.String("pin", "", "CPUs of server and client, e.g. 0,1, with -workloads")
 		file      = flag.String("json", "", "also write every row to this file")
-		all       = flag.Bool("v", false, "print every row before the table of targets")
+		verbose   = flag.Bool("v", false, "print every row before the table of targets")
 		list      = flag.Bool("list", false, "list the peers")
 	)
 	flag.Parse()
@@ -76,17 +81,25 @@ func run() error {
 	} else {
 		fmt.Printf("%d CPUs, %s, %d pairs of %d ms; x is the ratio to the run of raw TCP (or what is named) right before\n",
 			runtime.NumCPU(), runtime.Version(), *pairs, *ms)
-		byGroup := map[*group][]drive.Row{}
-		err = runTargets(*pairs, *ms, func(g *group, rows []drive.Row) {
-			note("")
-			if *all {
-				drive.WriteTable(os.Stdout, rows)
+		all := records{}
+		for _, one := range slicesOfReport {
+			if one.chart {
+				continue
 			}
-			byGroup[g] = append(byGroup[g], rows...)
-			every = append(every, rows...)
-		}, note)
+			r, err := one.run(ctx, measure{*pairs, *ms, note}, func(rows []drive.Row) {
+				note("")
+				if *verbose {
+					drive.WriteTable(os.Stdout, rows)
+				}
+				every = append(every, rows...)
+			})
+			if err != nil {
+				return err
+			}
+			all[one.name] = r
+		}
 		note("")
-		writeTargets(os.Stdout, byGroup)
+		writeTargets(os.Stdout, all)
 	}
 	if *file != "" {
 		b, jerr := json.MarshalIndent(map[string]any{"when": time.Now().UTC(), "cpus": runtime.NumCPU(), "ms": *ms, "rows": every}, "", " ")

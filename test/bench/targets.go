@@ -3,54 +3,50 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime"
+	"strings"
 
 	"github.com/rpcrdma/rpcrdma/test/bench/drive"
-	"github.com/rpcrdma/rpcrdma/test/bench/peers"
 )
 
 // metric is the column that a target is about.
 type metric struct {
-	name string
-	of   func(drive.Row) drive.Spread
+	name  string
+	of    func(drive.Row) drive.Spread
+	plain func(drive.Row) string // what was measured, where of gives a ratio
+	above bool                   // more is better
 }
 
-func plain(f func(drive.Sample) float64) func(drive.Row) drive.Spread {
-	return func(r drive.Row) drive.Spread { v := f(r.Sample); return drive.Spread{Median: v, Min: v, Max: v} }
-}
-
-var (
-	rate   = metric{"rate x", func(r drive.Row) drive.Spread { return r.RateX }}
-	p50    = metric{"p50 x", func(r drive.Row) drive.Spread { return r.P50X }}
-	cpu    = metric{"cpu x", func(r drive.Row) drive.Spread { return r.CPUX }}
-	rss    = metric{"RSS x", func(r drive.Row) drive.Spread { return r.RSSX }}
-	micros = metric{"p50 us", plain(func(s drive.Sample) float64 { return s.P50 })}
-	allocs = metric{"allocs", plain(func(s drive.Sample) float64 { return s.Allocs })}
-	heap   = metric{"bytes", plain(func(s drive.Sample) float64 { return s.Bytes })}
-)
-
-// group is runs that belong together: the same processes, reference and pinning.
-type group struct {
-	reference string
-	peers     []string
-	pin       string
-	alone     bool
+func column(f func(drive.Sample) float64) func(drive.Row) drive.Spread {
+	return func(r drive.Row) drive.Spread {
+		v := f(r.Sample)
+		return drive.Spread{Median: v, Min: v, Max: v, Low: v, High: v}
+	}
 }
 
 var (
-	onTCP    = group{reference: "tcp", peers: []string{"iwarp", "iwarpnocrc", "grpc"}}
-	oneCore  = group{reference: "tcp", peers: []string{"iwarpthread", "grpc"}, pin: "0,0"}
-	twoCores = group{reference: "tcp", peers: []string{"iwarpspin", "grpc"}, pin: "0,1"}
-	alone    = group{reference: "tcp", peers: []string{"iwarp", "grpc"}, alone: true}
-	byChan   = group{reference: "chan", peers: []string{"loopback"}}
-	byCopy   = group{reference: "memcpy", peers: []string{"loopback"}}
-	groups   = []*group{&onTCP, &oneCore, &twoCores, &alone, &byChan, &byCopy}
+	rate = metric{"rate x", func(r drive.Row) drive.Spread { return r.RateX }, func(r drive.Row) string {
+		if r.GBPerSecond > 0 && strings.Contains(r.Workload, "m:") {
+			return number(r.GBPerSecond) + " GB/s"
+		}
+		return fmt.Sprintf("%.0f/s", r.Sample.Rate)
+	}, true}
+	p50 = metric{"p50 x", func(r drive.Row) drive.Spread { return r.P50X }, func(r drive.Row) string { return number(r.Sample.P50) + " µs" }, false}
+	cpu = metric{"CPU x", func(r drive.Row) drive.Spread { return r.CPUX }, func(r drive.Row) string {
+		if r.CPUSecondsPerGB > 0 {
+			return number(r.CPUSecondsPerGB) + " s/GB"
+		}
+		return number(r.Sample.CPU) + " µs"
+	}, false}
+	rss    = metric{"RSS x", func(r drive.Row) drive.Spread { return r.RSSX }, func(r drive.Row) string { return number(r.Sample.RSS) + " MiB" }, false}
+	micros = metric{"p50 µs", column(func(s drive.Sample) float64 { return s.P50 }), nil, false}
+	allocs = metric{"allocations", column(func(s drive.Sample) float64 { return s.Allocs }), nil, false}
+	heap   = metric{"bytes", column(func(s drive.Sample) float64 { return s.Bytes }), nil, false}
+	kib    = metric{"KiB", nil, nil, false} // of idle connections
 )
 
 // target is one line of the table: what must be reached and what a well tuned version
-// reaches. Below is better for latency, CPU, memory and allocations, above for rates.
+// reaches; 0 and 0 of a ratio: no figure is asked.
 type target struct {
-	no         string
 	what       string
 	in         *group
 	peer, load string
@@ -58,120 +54,97 @@ type target struct {
 	must, best float64
 }
 
-func (t target) below() bool { return t.metric.name != rate.name }
-
 var targets = []target{
-	{"1", "iWARP 64 B, 1 caller, latency", &onTCP, "iwarp", "echo:64:1", p50, 1.35, 1.15},
-	{"2", "the same, thread of its own, both ends on one core", &oneCore, "iwarpthread", "echo:64:1", p50, 1.10, 0.80},
-	{"3", "the same, adaptive spin, ends on two cores", &twoCores, "iwarpspin", "echo:64:1", p50, 0.35, 0.20},
-	{"4", "iWARP 64 B, 16 callers, 1 connection", &onTCP, "iwarp", "echo:64:16", rate, 1.3, 2.0},
-	{"5", "iWARP 64 B, 64 callers, 1 connection", &onTCP, "iwarp", "echo:64:64", rate, 2.5, 4},
-	{"6", "CPU a call of these, both ends", &onTCP, "iwarp", "echo:64:64", cpu, 0.40, 0.25},
-	{"7", "allocations a 64 B call, both ends", &onTCP, "iwarp", "echo:64:1", allocs, 2, 0},
-	{"8", "iWARP 1 MiB read, no CRC, 1 caller", &onTCP, "iwarpnocrc", "read:1m:1", rate, 0.85, 0.95},
-	{"8", "iWARP 1 MiB read, no CRC, 16 callers", &onTCP, "iwarpnocrc", "read:1m:16", rate, 0.85, 0.95},
-	{"9", "iWARP 1 MiB read, CRC, 1 caller", &onTCP, "iwarp", "read:1m:1", rate, 0.65, 0.75},
-	{"9", "iWARP 1 MiB read, CRC, 16 callers", &onTCP, "iwarp", "read:1m:16", rate, 0.65, 0.75},
-	{"10", "iWARP 1 MiB write, no CRC, 1 caller", &onTCP, "iwarpnocrc", "write:1m:1", rate, 0.75, 0.88},
-	{"10", "iWARP 1 MiB write, no CRC, 16 callers", &onTCP, "iwarpnocrc", "write:1m:16", rate, 0.75, 0.93},
-	{"10", "iWARP 1 MiB write, CRC, 1 caller", &onTCP, "iwarp", "write:1m:1", rate, 0.55, 0.65},
-	{"10", "iWARP 1 MiB write, CRC, 16 callers", &onTCP, "iwarp", "write:1m:16", rate, 0.55, 0.75},
-	{"11", "iWARP 64 KiB read, 1 caller", &onTCP, "iwarp", "read:64k:1", rate, 0.75, 0.95},
-	{"11", "iWARP 4 KiB read, 1 caller", &onTCP, "iwarp", "read:4k:1", rate, 0.75, 0.85},
-	{"12", "CPU a 1 MiB read, no CRC", &onTCP, "iwarpnocrc", "read:1m:1", cpu, 1.25, 1.05},
-	{"12", "CPU a 1 MiB read, CRC", &onTCP, "iwarp", "read:1m:1", cpu, 1.60, 1.40},
-	{"13", "allocations a 1 MiB read", &onTCP, "iwarp", "read:1m:1", allocs, 4, 0},
-	{"13", "bytes allocated a 1 MiB read", &onTCP, "iwarp", "read:1m:1", heap, 16 << 10, 512},
-	{"14", "peak memory, 1 MiB reads, 16 callers, alone", &alone, "iwarp", "read:1m:16", rss, 1.3, 1.1},
-	{"21", "loopback 64 B, 1 caller, x two channels", &byChan, "loopback", "echo:64:1", p50, 4, 2},
-	{"21", "the same in microseconds", &byChan, "loopback", "echo:64:1", micros, 2.5, 1.3},
-	{"21", "allocations of these", &byChan, "loopback", "echo:64:1", allocs, 2, 0},
-	{"22", "loopback 1 MiB read, x one copy", &byCopy, "loopback", "read:1m:1", rate, 0.7, 0.9},
+	{"64 B, 1 caller, latency; one CPU for both ends", &oneCore, ours, "echo:64:1", p50, 1.35, 1.15},
+	{"the same; a CPU for each end", &twoCores, ours, "echo:64:1", p50, 1.35, 1.15},
+	{"the same with reader=thread, one CPU", &threads, thread, "echo:64:1", p50, 0, 0},
+	{"the same with spin=50us, a CPU for each end", &spins, spin, "echo:64:1", p50, 0, 0},
+	{"64 B, 16 callers, 1 connection", &callers, ours, "echo:64:16", rate, 1.3, 2.0},
+	{"64 B, 64 callers, 1 connection", &callers, ours, "echo:64:64", rate, 2.5, 4},
+	{"CPU of each of these calls, both ends", &callers, ours, "echo:64:64", cpu, 0.40, 0.25},
+	{"allocations of a 64 B call, both ends", &callers, ours, "echo:64:1", allocs, 0, 0},
+	{"1 MiB read, no CRC, 1 caller", &bulk, noCRC, "read:1m:1", rate, 0.85, 0.95},
+	{"1 MiB read, no CRC, 16 callers", &bulk, noCRC, "read:1m:16", rate, 0.85, 0.95},
+	{"1 MiB read, CRC, 1 caller", &bulk, ours, "read:1m:1", rate, 0.65, 0.75},
+	{"1 MiB read, CRC, 16 callers", &bulk, ours, "read:1m:16", rate, 0.65, 0.75},
+	{"1 MiB write, no CRC, 1 caller", &bulk, noCRC, "write:1m:1", rate, 0.75, 0.88},
+	{"1 MiB write, no CRC, 16 callers", &bulk, noCRC, "write:1m:16", rate, 0.75, 0.88},
+	{"1 MiB write, CRC, 1 caller", &bulk, ours, "write:1m:1", rate, 0.55, 0.65},
+	{"1 MiB write, CRC, 16 callers", &bulk, ours, "write:1m:16", rate, 0.55, 0.65},
+	{"64 KiB read, CRC, 1 caller", &bulk, ours, "read:64k:1", rate, 0.75, 0.95},
+	{"4 KiB read by Write chunk, CRC, 1 caller; one CPU", &oneCore, ours, "read:4k:1", rate, 0.75, 0.85},
+	{"the same; a CPU for each end", &twoCores, ours, "read:4k:1", rate, 0.75, 0.85},
+	{"4 KiB read inline (8 KiB, version 1), CRC, 1 caller; one CPU", &oneCore, inline8k, "read:4k:1", rate, 0.75, 0.85},
+	{"the same; a CPU for each end", &twoCores, inline8k, "read:4k:1", rate, 0.75, 0.85},
+	{"4 KiB write inline (8 KiB, version 1), CRC, 1 caller; one CPU", &oneCore, inline8k, "write:4k:1", rate, 0.75, 0.85},
+	{"the same; a CPU for each end", &twoCores, inline8k, "write:4k:1", rate, 0.75, 0.85},
+	{"CPU of 1 MiB reads, no CRC", &bulk, noCRC, "read:1m:1", cpu, 1.25, 1.05},
+	{"CPU of 1 MiB reads, CRC", &bulk, ours, "read:1m:1", cpu, 1.60, 1.40},
+	{"allocations of a 1 MiB read", &bulk, ours, "read:1m:1", allocs, 4, 0},
+	{"bytes allocated of a 1 MiB read", &bulk, ours, "read:1m:1", heap, 16 << 10, 512},
+	{"peak memory, 1 MiB reads, 16 callers, alone", &alone, ours, "read:1m:16", rss, 1.3, 1.1},
+	{"resident memory of one of 1000 idle connections, the larger end", nil, ours, "", kib, 64, 64},
+	{"loopback 64 B, 1 caller, × two channels", &byChan, "loopback", "echo:64:1", p50, 4, 2},
+	{"the same in microseconds", &byChan, "loopback", "echo:64:1", micros, 2.5, 1.3},
+	{"allocations of these", &byChan, "loopback", "echo:64:1", allocs, 2, 0},
+	{"loopback 1 MiB read, × one copy", &byCopy, "loopback", "read:1m:1", rate, 0.7, 0.9},
+	{"1 MiB read, 256 segments a chunk, × 1 segment", &segments, segment4k, "read:1m:1", rate, 0.8, 0.8},
+	{"1 MiB write, 256 segments a chunk, × 1 segment", &segments, segment4k, "write:1m:1", rate, 0.8, 0.8},
 }
 
-// runTargets measures every group of targets and calls row with what each gave.
-func runTargets(pairs, ms int, row func(*group, []drive.Row), note func(string)) error {
-	for _, g := range groups {
-		var loads []drive.Workload
-		have := map[string]bool{}
-		for _, t := range targets {
-			if t.in != g || have[t.load] {
-				continue
-			}
-			have[t.load] = true
-			w, err := drive.ParseWorkload(t.load)
-			if err != nil {
-				return err
-			}
-			loads = append(loads, w)
-		}
-		if _, err := peers.Find(g.peers[0]); err != nil {
-			continue // a mode that the provider does not have
-		}
-		switch {
-		case g.pin == "0,1" && runtime.NumCPU() < 2:
-			continue
-		case g.alone:
-			for _, w := range loads {
-				note(w.Name + " alone")
-				rows, err := drive.Alone(append([]string{g.reference}, g.peers...), w, min(pairs, 5), ms)
-				if err != nil {
-					return err
+// reached is what a target came to.
+type reached struct {
+	drive.Spread
+	plain string // what the ratio is of
+	why   string // nothing was measured
+}
+
+// of looks up what a peer came to under the target's load.
+func (t target) of(r records, peer string) reached {
+	if t.in == nil {
+		for _, one := range r {
+			for _, i := range one.Idle {
+				if i.Peer == peer && i.Error == "" {
+					v := max(i.Client, i.Server)
+					return reached{Spread: drive.Spread{Median: v, Min: v, Max: v, Low: v, High: v},
+						plain: fmt.Sprintf("client %s, server %s", number(i.Client), number(i.Server))}
 				}
-				row(g, rows)
 			}
+		}
+		return reached{why: "not measured"}
+	}
+	for _, row := range r.rows(t.in.name) {
+		if row.Peer != peer || row.Workload != t.load {
 			continue
 		}
-		plan := drive.Plan{Reference: g.reference, Peers: g.peers, Workloads: loads, Pairs: pairs, MS: ms, Pin: g.pin,
-			Progress: func(w drive.Workload, pair int) { note(fmt.Sprintf("%s x %s, pair %d", w.Name, g.reference, pair+1)) }}
-		if err := plan.Run(func(rows []drive.Row) { row(g, rows) }); err != nil {
-			return err
+		if row.Pairs == 0 {
+			return reached{why: row.Error}
 		}
+		got := reached{Spread: t.metric.of(row)}
+		if t.metric.plain != nil {
+			got.plain = t.metric.plain(row)
+		}
+		return got
 	}
-	return nil
+	return reached{why: "not measured"}
 }
 
-// writeTargets prints must, tuned-for and reached, and gRPC's figure beside.
-func writeTargets(w io.Writer, rows map[*group][]drive.Row) {
-	fmt.Fprintf(w, "\n%-3s %-50s %-7s %8s %8s %9s %-14s %8s  %s\n", "no", "target", "", "must", "tuned", "reached", "[min..max]", "grpc", "")
-	for _, t := range targets {
-		sign := ">="
-		if t.below() {
-			sign = "<="
-		}
-		fmt.Fprintf(w, "%-3s %-50s %-7s %s %5s %s %5s", t.no, t.what, t.metric.name, sign, number(t.must), sign, number(t.best))
-		r := find(rows[t.in], t.peer, t.load)
-		if r == nil || r.Pairs == 0 {
-			why := "not measured here"
-			if _, err := peers.Find(t.peer); err != nil {
-				why = "the provider has no such mode"
-			}
-			if r != nil && r.Error != "" {
-				why = r.Error
-			}
-			fmt.Fprintf(w, " %9s  %s\n", "-", why)
-			continue
-		}
-		v := t.metric.of(*r)
-		other := "-"
-		if g := find(rows[t.in], "grpc", t.load); g != nil && g.Pairs > 0 {
-			other = number(t.metric.of(*g).Median)
-		}
-		fmt.Fprintf(w, " %9s %-14s %8s  %s\n", number(v.Median), fmt.Sprintf("%s..%s", number(v.Min), number(v.Max)), other, t.verdict(v.Median))
-	}
-}
+// none tells that no figure is asked: allocations may be asked to be 0, a ratio never.
+func (t target) none() bool { return t.must == 0 && t.best == 0 && t.metric.name != allocs.name }
 
 func (t target) verdict(v float64) string {
-	reached := func(goal float64) bool {
-		if t.below() {
-			return v <= goal+exact(t.metric)
+	good := func(goal float64) bool {
+		if t.metric.above {
+			return v >= goal
 		}
-		return v >= goal
+		return v <= goal+exact(t.metric)
 	}
 	switch {
-	case reached(t.best):
+	case t.none():
+		return "no figure asked"
+	case good(t.best):
 		return "tuned"
-	case reached(t.must):
+	case good(t.must):
 		return "must"
 	}
 	return "BELOW"
@@ -186,21 +159,63 @@ func exact(m metric) float64 {
 	return 0
 }
 
-func find(rows []drive.Row, peer, load string) *drive.Row {
-	for i := range rows {
-		if rows[i].Peer == peer && rows[i].Workload == load {
-			return &rows[i]
-		}
+func (t target) goal(v float64) string {
+	switch {
+	case t.none():
+		return "–"
+	case t.metric.above:
+		return "≥ " + number(v)
 	}
-	return nil
+	return "≤ " + number(v)
+}
+
+// spread is median and halves, where the halves differ.
+func (r reached) spread() string {
+	if r.why != "" {
+		return "–"
+	}
+	if number(r.Low) == number(r.High) {
+		return number(r.Median)
+	}
+	return fmt.Sprintf("%s [%s, %s]", number(r.Median), number(r.Low), number(r.High))
+}
+
+// others are the peers whose figures stand beside ours.
+var others = []string{"grpc", "netrpc", "gonfs"}
+
+// writeTargets prints must, tuned-for and reached, and the peers' figures beside.
+func writeTargets(w io.Writer, r records) {
+	fmt.Fprintf(w, "\n%-53s %-11s %8s %8s %-22s %-22s %7s %7s %7s\n", "target (x raw TCP)", "", "must", "tuned", "reached [halves]", "", "grpc", "netrpc", "gonfs")
+	for _, t := range targets {
+		got := t.of(r, t.peer)
+		fmt.Fprintf(w, "%-53s %-11s %8s %8s", t.what, t.metric.name, t.goal(t.must), t.goal(t.best))
+		if got.why != "" {
+			fmt.Fprintf(w, " - %s\n", got.why)
+			continue
+		}
+		fmt.Fprintf(w, " %-22s %-22s", got.spread(), got.plain)
+		for _, peer := range others {
+			fmt.Fprintf(w, " %7s", t.of(r, peer).number())
+		}
+		fmt.Fprintf(w, "  %s\n", t.verdict(got.Median))
+	}
+}
+
+func (r reached) number() string {
+	if r.why != "" {
+		return "–"
+	}
+	return number(r.Median)
 }
 
 func number(v float64) string {
 	switch {
-	case v >= 1000:
+	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case v == 0:
+		return "0"
 	}
 	return fmt.Sprintf("%.2f", v)
 }

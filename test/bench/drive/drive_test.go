@@ -24,9 +24,10 @@ func TestSpread(t *testing.T) {
 		want Spread
 	}{
 		{nil, Spread{}},
-		{[]float64{3}, Spread{3, 3, 3}},
-		{[]float64{3, 1, 2}, Spread{2, 1, 3}},
-		{[]float64{4, 1, 2, 3}, Spread{2.5, 1, 4}},
+		{[]float64{3}, Spread{3, 3, 3, 3, 3}},
+		{[]float64{3, 1, 2}, Spread{2, 1, 3, 1.5, 2.5}},
+		{[]float64{4, 1, 2, 3}, Spread{2.5, 1, 4, 1.5, 3.5}},
+		{[]float64{1, 9, 1, 9, 1, 9}, Spread{5, 1, 9, 1, 9}},
 	} {
 		if got := spread(c.in); got != c.want {
 			t.Errorf("spread(%v) = %v, want %v", c.in, got, c.want)
@@ -83,5 +84,36 @@ func TestAPeerThatCannotStartCostsTheOthersNothing(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTurns: without a reference, the figures are there and the ratios are 1.
+func TestTurns(t *testing.T) {
+	ws, err := ParseWorkloads("echo:64:2,read:4k:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	if err := (Plan{Peers: []string{"tcp", "iwarp?inline=8192", "chan"}, Workloads: ws, Pairs: 1, MS: 20}).Run(func(rows []Row) {
+		seen++
+		if want := 1 + seen; len(rows) != want { // chan takes one caller
+			t.Errorf("%d rows of %s, want %d", len(rows), rows[0].Workload, want)
+		}
+		for _, r := range rows {
+			if r.Sample.Rate <= 0 || r.Sample.P999 < r.Sample.P50 || r.Error != "" {
+				t.Errorf("%+v", r)
+			}
+		}
+	}); err != nil || seen != 2 {
+		t.Errorf("%d workloads, %v", seen, err)
+	}
+}
+
+func TestIdle(t *testing.T) {
+	if r := MeasureIdle("tcp", 20); r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	if r := MeasureIdle("chan", 1); r.Error == "" {
+		t.Error("a peer without a server has idle connections")
 	}
 }

@@ -3,20 +3,23 @@ package drive
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Sample is one run of one stack, client and server together.
 type Sample struct {
 	Rate     float64 // operations a second
 	P50, P99 float64 // microseconds an operation
+	P999     float64
 	CPU      float64 // microseconds of both processes an operation
 	Allocs   float64 // heap allocations of both an operation
 	Bytes    float64 // bytes allocated an operation
 	RSS      float64 // MiB, peak of both
 }
 
-// Spread is a median with what it was taken of.
-type Spread struct{ Median, Min, Max float64 }
+// Spread is a median with what it was taken of. Low and High are the medians of the lower and of the
+// upper half: what is measured may have two modes, and then the median says little.
+type Spread struct{ Median, Min, Max, Low, High float64 }
 
 // Row is one stack under one workload. The plain columns are medians; Rate, P50, CPU and
 // RSS also come as ratios to the reference's run right before.
@@ -24,7 +27,7 @@ type Row struct {
 	Workload, Peer               string
 	Pairs                        int
 	Sample                       Sample
-	RateX, P50X, CPUX, RSSX      Spread
+	RateX, P50X, CPUX, RSSX      Spread  `json:",omitzero"`
 	GBPerSecond, CPUSecondsPerGB float64 `json:",omitempty"`
 	Error                        string  `json:",omitempty"`
 	samples                      []Sample
@@ -33,7 +36,7 @@ type Row struct {
 
 // Plan is what to measure.
 type Plan struct {
-	Reference string
+	Reference string // "": no ratios, the stacks take turns
 	Peers     []string
 	Workloads []Workload
 	Pairs, MS int
@@ -45,11 +48,14 @@ type Plan struct {
 // is a Row with its Error and costs the others nothing; an error means that the
 // reference itself does not work.
 func (p Plan) Run(row func([]Row)) error {
-	ref, err := start(p.Reference, p.Pin)
-	if err != nil {
-		return err
+	var ref *stack
+	if p.Reference != "" {
+		var err error
+		if ref, err = start(p.Reference, p.Pin); err != nil {
+			return err
+		}
+		defer func() { ref.stop() }()
 	}
-	defer func() { ref.stop() }()
 	var stacks []*stack
 	for _, name := range p.Peers {
 		if name == p.Reference {
@@ -64,7 +70,11 @@ func (p Plan) Run(row func([]Row)) error {
 		stacks = append(stacks, s)
 	}
 	for _, w := range p.Workloads {
-		if ref.callers > 0 && w.Callers > ref.callers {
+		if ref != nil && ref.callers > 0 && w.Callers > ref.callers {
+			continue
+		}
+		if ref == nil {
+			row(p.turns(w, stacks))
 			continue
 		}
 		rows, err := p.workload(w, ref, stacks)
@@ -123,6 +133,40 @@ func (p Plan) workload(w Workload, ref *stack, stacks []*stack) ([]Row, error) {
 	return out, nil
 }
 
+// turns measures the stacks one after the other, without a reference.
+func (p Plan) turns(w Workload, stacks []*stack) (rows []Row) {
+	all := make([]Row, len(stacks))
+	for i, s := range stacks {
+		all[i] = Row{Workload: w.Name, Peer: s.name}
+	}
+	for turn := range p.Pairs {
+		if p.Progress != nil {
+			p.Progress(w, turn)
+		}
+		for i, s := range stacks {
+			if s.dead != nil || s.callers > 0 && w.Callers > s.callers {
+				continue
+			}
+			got, err := s.measure(w, p.MS)
+			if err != nil {
+				s.dead = fmt.Errorf("%s: %w", w.Name, err)
+				continue
+			}
+			all[i].add(got, got)
+		}
+	}
+	for i := range all {
+		if all[i].finish(w); stacks[i].dead != nil {
+			all[i].Error = stacks[i].dead.Error()
+		}
+		all[i].RateX, all[i].P50X, all[i].CPUX, all[i].RSSX = Spread{}, Spread{}, Spread{}, Spread{}
+		if all[i].Pairs > 0 || all[i].Error != "" {
+			rows = append(rows, all[i])
+		}
+	}
+	return rows
+}
+
 func (r *Row) add(s, ref Sample) {
 	r.samples = append(r.samples, s)
 	r.rateXs = append(r.rateXs, s.Rate/ref.Rate)
@@ -147,6 +191,7 @@ func (r *Row) finish(w Workload) {
 		Rate:   column(func(s Sample) float64 { return s.Rate }),
 		P50:    column(func(s Sample) float64 { return s.P50 }),
 		P99:    column(func(s Sample) float64 { return s.P99 }),
+		P999:   column(func(s Sample) float64 { return s.P999 }),
 		CPU:    column(func(s Sample) float64 { return s.CPU }),
 		Allocs: column(func(s Sample) float64 { return s.Allocs }),
 		Bytes:  column(func(s Sample) float64 { return s.Bytes }),
@@ -165,5 +210,17 @@ func spread(v []float64) Spread {
 	}
 	s := slices.Sorted(slices.Values(v))
 	n := len(s)
-	return Spread{(s[(n-1)/2] + s[n/2]) / 2, s[0], s[n-1]}
+	return Spread{Median: middle(s), Min: digits(s[0]), Max: digits(s[n-1]), Low: middle(s[:(n+1)/2]), High: middle(s[n/2:])}
+}
+
+// middle is the median of what is sorted.
+func middle(s []float64) float64 { return digits((s[(len(s)-1)/2] + s[len(s)/2]) / 2) }
+
+// digits rounds to five digits: no clock here has more to say.
+func digits(v float64) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
+	if err != nil {
+		return v
+	}
+	return r
 }

@@ -116,13 +116,18 @@ func cpu(pid int) time.Duration {
 }
 
 // peak is the most memory that a process has had resident since forget, in bytes.
-func peak(pid int) int64 {
+func peak(pid int) int64 { return status(pid, "VmHWM:") }
+
+// resident is the memory that a process has now, in bytes.
+func resident(pid int) int64 { return status(pid, "VmRSS:") }
+
+func status(pid int, line string) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
 	var kib int64
-	if _, rest, ok := strings.Cut(string(b), "VmHWM:"); ok {
+	if _, rest, ok := strings.Cut(string(b), line); ok {
 		fmt.Sscan(rest, &kib)
 	}
 	return kib << 10

@@ -99,6 +99,7 @@ func (s *stack) measure(w Workload, ms int) (Sample, error) {
 		Rate:   ops / float64(r.NS) * 1e9,
 		P50:    float64(r.P50) / 1e3,
 		P99:    float64(r.P99) / 1e3,
+		P999:   float64(r.P999) / 1e3,
 		CPU:    float64(used) / 1e3 / ops,
 		Allocs: float64(r.Mallocs+after.Mallocs-before.Mallocs) / ops,
 		Bytes:  float64(r.Bytes+after.Bytes-before.Bytes) / ops,

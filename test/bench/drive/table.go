@@ -20,7 +20,7 @@ func WriteTable(w io.Writer, rows []Row) {
 		}
 		s, x := r.Sample, r.RateX
 		if i == 0 { // the reference's own spread
-			x = Spread{1, 0, 0}
+			x = Spread{Median: 1}
 			for _, one := range r.samples {
 				v := one.Rate / s.Rate
 				if x.Min == 0 || v < x.Min {
