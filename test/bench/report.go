@@ -29,7 +29,7 @@ func report(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("report", flag.ExitOnError)
 	only := f.String("only", "", "slices to measure, with commas (default: all); none: draw and write again")
 	pairs := f.Int("pairs", 9, "pairs of runs for each peer and workload")
-	ms := f.Int("ms", 250, "milliseconds of a run")
+	ms := f.Int("ms", 120, "milliseconds of a run")
 	list := f.Bool("list", false, "list the slices")
 	f.Parse(args)
 	if *list {
@@ -272,7 +272,7 @@ func charts(r records) (list []picture) {
 	}
 	add("segments.svg", "1 MiB by 1 caller, no CRC: throughput by segments of the chunk", "segments", "GB/s", false, lines)
 	for i := range list {
-		list[i].Linear = list[i].file == "segments.svg"
+		list[i].Linear = list[i].file == "segments.svg" || list[i].file == "connections-memory.svg"
 	}
 	return list
 }
