@@ -3,7 +3,6 @@ package hostile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -98,7 +97,7 @@ func TestBytePerSecond(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			if n == len(request)-2 {
-				t.Fatal(fmt.Sprintf("after %v the server still waits", time.Since(start)))
+				t.Fatalf("after %v the server still waits", time.Since(start))
 			}
 		}
 		t.Logf("ended after %v", time.Since(start))
