@@ -91,7 +91,7 @@ func newWorld(seed uint64) *world {
 		p.CutEvery = 100 + r.IntN(400)
 	}
 	if often(4) {
-		p.CutWithin = 10*time.Millisecond + upTo(40*time.Millisecond)
+		p.CutWithin = 40*time.Millisecond + upTo(60*time.Millisecond)
 	}
 	if often(4) {
 		p.RefuseEvery, p.SlowDial = 4+r.IntN(10), upTo(time.Millisecond)
