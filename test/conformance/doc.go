@@ -1,8 +1,8 @@
 // Command conformance is the ledger of what the specifications ask of an implementation: RFC 8166,
 // RFC 8797 and draft-cel-nfsv4-rpcrdma-version-two-04, and what RFC 8167, 5040, 5041, 5044, 6581 and 8267
-// ask of the parts that we have (marked second hand: we go by drafts, and what others wrote); the protocol decisions (docs/protocol.md) and the traps that
-// other implementations fell into have rows as well. A row says what is asked, in our words, which
-// octets show it, what we do, and names the tests.
+// ask of the parts that we have (marked second hand: we go by drafts, and what others wrote). The protocol
+// decisions (docs/protocol.md) and the traps that other implementations fell into have rows as well. A row
+// says what is asked, in our words, which octets show it, what we do, and names the tests.
 //
 // The rows are in the files rows_*.go. The checks of this package are scripts (*_test.go): octets that a
 // peer without any of our code sends, and octets that must come back, over loopback and over iWARP. Rows

@@ -24,9 +24,10 @@ func main() {
 
 // tally is a line of the table.
 type tally struct {
-	rows, tested, departs, planned, notOurs, failed int
-	tests                                           map[string]bool
-	caught, defects                                 int
+	rows, tested, departs, planned, notOurs, failed, secondHand int
+
+	tests           map[string]bool
+	caught, defects int
 }
 
 // report runs tests and defects and prints the table; false: something is not as it must be.
@@ -86,6 +87,9 @@ func (t *tally) count(r Row, failed bool) {
 	if failed {
 		t.failed++
 	}
+	if r.SecondHand {
+		t.secondHand++
+	}
 	for _, name := range r.Tests {
 		t.tests[name] = true
 	}
@@ -98,6 +102,7 @@ func (t *tally) add(o *tally) {
 	t.planned += o.planned
 	t.notOurs += o.notOurs
 	t.failed += o.failed
+	t.secondHand += o.secondHand
 	t.caught += o.caught
 	t.defects += o.defects
 	for name := range o.tests {
@@ -107,14 +112,14 @@ func (t *tally) add(o *tally) {
 
 func printTable(w io.Writer, lines map[string]*tally, provoked bool) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "document\trows\ttested\tdeparts\tplanned\tnot ours\tfailed\ttests\tdefects caught\t")
+	fmt.Fprintln(tw, "document\trows\ttested\tdeparts\tplanned\tnot ours\tsecond hand\tfailed\ttests\tdefects caught\t")
 	line := func(name string, t *tally) {
 		defects := fmt.Sprintf("%d of %d", t.caught, t.defects)
 		if !provoked {
 			defects = "not run"
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", name,
-			t.rows, t.tested, t.departs, t.planned, t.notOurs, t.failed, len(t.tests), defects)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", name,
+			t.rows, t.tested, t.departs, t.planned, t.notOurs, t.secondHand, t.failed, len(t.tests), defects)
 	}
 	total := &tally{tests: make(map[string]bool)}
 	for _, doc := range documents {

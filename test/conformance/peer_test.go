@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -131,10 +132,17 @@ type listener struct {
 	private atomic.Pointer[[]byte] // what the next peer says of itself
 }
 
+var servers atomic.Uint32
+
 // listenPeer listens as a server; each connection becomes a peer.
 func listenPeer(t testing.TB, scheme string, dom verbs.Domain, private []byte) *listener {
 	t.Helper()
-	vl, err := dom.Listen(context.Background(), "127.0.0.1:0", verbs.ListenOptions{})
+	// An address of its own: clients remember for a while, by address, who knows only version 1 (D-5).
+	n := servers.Add(1)
+	vl, err := dom.Listen(context.Background(), fmt.Sprintf("127.1.%d.%d:0", n>>8&0xff, n&0xff), verbs.ListenOptions{})
+	if err != nil { // not every system has more than one
+		vl, err = dom.Listen(context.Background(), "127.0.0.1:0", verbs.ListenOptions{})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,8 +170,8 @@ func rowsRFC8166Headers() []Row {
 		Row{
 			Level: Must,
 			Text:  "A requester that cannot invalidate closes the connection before the call ends.",
-			Wire:  "a failed Invalidate: the connection goes down, the caller's memory is out of reach when its call returns",
-			Tests: tests(in("core/rpc", "TestFaults"), in("test/faults", "TestConnectionsThatEndKeepTheirPromises", "TestAFailedWorkEndsInItsPlace")),
+			Wire:  "no octets: an Invalidate fails, the connection goes down, and the call returns after that and not before",
+			Tests: tests(in("test/conformance", "TestFailedInvalidateHoldsTheCall"), in("core/rpc", "TestFaults"), in("test/faults", "TestConnectionsThatEndKeepTheirPromises")),
 		},
 		Row{
 			Level: Must,
