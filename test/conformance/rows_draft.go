@@ -92,7 +92,7 @@ func rowsDraft() []Row {
 			Level: Must,
 			Text:  "It is zero where no handle may be invalidated.",
 			Wire:  "a call without chunks has 0; so has one over a provider that cannot",
-			Tests: tests(requester("v2 inline", "v2 first message of 1024"), in("core/rpc", "TestCancelWait")),
+			Tests: tests(requester("v2 inline", "v2 first message of 1024"), in("test/conformance", "TestKeysThatMayNotBeInvalidated")),
 		},
 		Row{
 			Level: Must,

@@ -133,7 +133,7 @@ func rowsRFC8267() []Row {
 		Level: Must,
 		Text:  "NFS over RDMA is at port 20049.",
 		Wire:  "an address without a port is dialled there",
-		Tests: in("core/rpc", "TestTargets"),
+		Tests: in("test/conformance", "TestPort"),
 	})...)
 	return secondHand(all)
 }

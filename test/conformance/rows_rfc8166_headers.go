@@ -176,8 +176,8 @@ func rowsRFC8166Headers() []Row {
 		Row{
 			Level: Must,
 			Text:  "A responder that cannot reply closes the connection.",
-			Wire:  "a peer that takes no answers loses its connection",
-			Tests: in("core/rpc", "TestDeafClient", "TestNobodyIsForgotten"),
+			Wire:  "no octets come back where there is no memory to answer in, and the connection ends; so it does for a peer that takes no answers",
+			Tests: tests(in("test/conformance", "TestNoReplyEndsTheConnection"), in("core/rpc", "TestDeafClient")),
 		},
 	)...)
 	all = append(all, section(rfc8166, "4.6.1",

@@ -114,3 +114,14 @@ func TestReadsInFlight(t *testing.T) {
 		t.Errorf("the order was %v", f.ops)
 	}
 }
+
+// TestPort: NFS over RDMA is at 20049 where nothing else is said (RFC 8267 §6.3).
+func TestPort(t *testing.T) {
+	for in, want := range map[string]string{
+		"iwarp://192.0.2.1": "192.0.2.1:20049", "iwarp://192.0.2.1:2049": "192.0.2.1:2049", "tcp://192.0.2.1": "192.0.2.1:2049",
+	} {
+		if got, err := rpc.ParseTarget(in); err != nil || got.Address != want {
+			t.Errorf("%s is dialled at %s, want %s (%v)", in, got.Address, want, err)
+		}
+	}
+}

@@ -169,7 +169,13 @@ func runScript(t *testing.T, s *script, scheme string, client bool) {
 		})
 		x.peer = dialPeer(t, x.dom, x.house.url, x.private)
 	}
-	for _, line := range strings.Split(s.steps, "\n") {
+	x.run(s.steps)
+}
+
+// run goes through steps, line by line.
+func (x *session) run(steps string) {
+	x.t.Helper()
+	for _, line := range strings.Split(steps, "\n") {
 		if line, _, _ = strings.Cut(line, "//"); strings.TrimSpace(line) != "" {
 			x.line = strings.TrimSpace(line)
 			x.step()
