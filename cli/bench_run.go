@@ -55,7 +55,12 @@ it has measured; exit status 1.`,
   rpcrdma bench run --op read --size 64..16m --callers 16 iwarp://server:20050
   rpcrdma bench run --columns lat -n 10000 loopback://`,
 		Args: wantArgs("URL"),
-		RunE: work(func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }),
+		RunE: work(func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("iterations") && cmd.Flags().Changed("duration") {
+				return usagef("--iterations and --duration both say when to end: give one")
+			}
+			return f.run(cmd, args[0])
+		}),
 	}
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.op, "op", "echo", "operation: echo, read or write")
@@ -68,7 +73,6 @@ it has measured; exit status 1.`,
 	cmd.Flags().DurationVarP(&f.timeout, "timeout", "W", 10*time.Second, "wait for a connection and for a reply")
 	cmd.Flags().StringVar(&f.columns, "columns", string(bench.Both), "bw as perftest's bandwidth tests, lat as its latency tests, or both")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON and nothing else")
-	cmd.MarkFlagsMutuallyExclusive("iterations", "duration")
 	return cmd
 }
 
@@ -126,7 +130,7 @@ func (f *benchFlags) run(cmd *cobra.Command, url string) (err error) {
 		return err
 	}
 	server := url
-	opts, finish, err := f.options(cmd.ErrOrStderr())
+	opts, finish, err := f.dialOptions(t, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

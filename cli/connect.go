@@ -86,6 +86,14 @@ func (f *connFlags) options(errs io.Writer) (opts []rpc.Option, finish func() er
 	}, nil
 }
 
+// dialOptions are the options for a client of t.
+func (f *connFlags) dialOptions(t rpc.Target, errs io.Writer) (opts []rpc.Option, finish func() error, err error) {
+	if f.pcap != "" && t.Scheme == "tcp" {
+		return nil, nil, usagef("--pcap: tcp:// has no frames of a fabric, its file would be empty; capture it with tcpdump")
+	}
+	return f.options(errs)
+}
+
 // target parses a URL of the command line: what is wrong with it is a misuse.
 func target(s string) (rpc.Target, error) {
 	t, err := rpc.ParseTarget(s)
@@ -101,6 +109,7 @@ func advise(t rpc.Target, err error) error {
 	var unknown *verbs.OptionError
 	var dns *net.DNSError
 	var op *net.OpError
+	var rejected *verbs.RejectedError
 	switch {
 	case err == nil:
 		return nil
@@ -120,6 +129,8 @@ func advise(t rpc.Target, err error) error {
 		return fmt.Errorf("%s: ports below 1024 are for root; choose another", server)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("%s: %w; the local address is none of this machine's", server, trim(err, t))
+	case errors.As(err, &rejected):
+		return fmt.Errorf("%s: the server refuses connections now (%s); it has as many as it takes, or as many from this address: try later, or see its log and --max-conns", server, rejected.Reason)
 	case errors.Is(err, engine.ErrVersion):
 		return fmt.Errorf("%s: the server has no such version of RPC-over-RDMA: %w; try --protocol auto", server, err)
 	case errors.Is(err, verbs.ErrProtocol):

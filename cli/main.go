@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit statuses.
@@ -91,8 +92,46 @@ Addresses are URLs whose scheme is the provider: iwarp://host:port. The query ta
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newVersion(), newProviders(), newPing(), newServe(), newNFS(), newDemo(), newDecode(), newEncode(), newBench())
 	return root
+}
+
+// newHelp is help COMMAND, which is COMMAND --help.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "show what a command does, its flags and examples",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return fmt.Errorf("no command %q", strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// flagError says of a value what would do, where pflag says which function of Go's library refused it.
+func flagError(_ *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) {
+		return err
+	}
+	want := map[string]string{"duration": "a time with its unit, such as 500ms or 30s", "int": "a whole number",
+		"uint16": "a number from 0 to 65535", "uint32": "a number from 0 to 4294967295", "uint": "a whole number, 0 or more"}
+	flag := value.GetFlag()
+	if w := want[flag.Value.Type()]; w != "" {
+		return fmt.Errorf("--%s %s: want %s", flag.Name, value.GetValue(), w)
+	}
+	return err
 }
 
 // failedError is what went wrong while working, as against a command line that was not
@@ -138,10 +177,10 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q", args[0])
 }
 
-// wantArgs takes exactly the named arguments.
+// wantArgs takes the named arguments, those in brackets if they are there.
 func wantArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) < len(names) {
+		if len(args) < len(names) && names[len(args)][0] != '[' {
 			return fmt.Errorf("%s is missing", names[len(args)])
 		}
 		if len(args) > len(names) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"strconv"
@@ -37,7 +38,9 @@ func newNFS() *cobra.Command {
 exports; MOUNT is asked over the same connection, and, of servers that do not have it there, over
 TCP, at the port that --mountport or the server's rpcbind says.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return fmt.Errorf("nfs what? there are: ls, stat, get, put, rm, mkdir")
+		},
 	}
 	cmd.AddCommand(newLs(), newStat(), newGet(), newPut(), newRm(), newMkdir())
 	return cmd
@@ -65,13 +68,13 @@ func (f *nfsFlags) with(cmd *cobra.Command, url string, work func(context.Contex
 	if err != nil {
 		return err
 	}
-	if f.uid < 0 || f.gid < 0 {
-		return usagef("--uid and --gid want no negative numbers")
+	if !isID(f.uid) || !isID(f.gid) {
+		return usagef("--uid %d --gid %d: want numbers from 0 to %d", f.uid, f.gid, uint32(math.MaxUint32))
 	}
 	if f.timeout <= 0 {
 		return usagef("--timeout wants a positive duration")
 	}
-	opts, finish, err := f.options(cmd.ErrOrStderr())
+	opts, finish, err := f.dialOptions(t, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -86,6 +89,8 @@ func (f *nfsFlags) with(cmd *cobra.Command, url string, work func(context.Contex
 	client.Close()
 	return errors.Join(err, finish())
 }
+
+func isID(n int) bool { return n >= 0 && uint64(n) <= math.MaxUint32 }
 
 // groups are our own, when we act as ourselves.
 func (f *nfsFlags) groups() (gids []uint32) {
@@ -168,14 +173,19 @@ func (f *nfsFlags) explain(t rpc.Target, err error) error {
 			hint = "; servers take root for nobody unless told otherwise (--squash none)"
 		}
 		return fmt.Errorf("%w; we act as uid %d gid %d, see --uid and --gid%s", err, f.uid, f.gid, hint)
-	case errors.As(err, &status), errors.As(err, &path) && path.Err != nil && !isTransport(path.Err):
+	case errors.As(err, &status):
 		return err
+	case !errors.As(err, &path):
+		return advise(t, err)
+	case isTransport(path.Err):
+		return fmt.Errorf("%s %s: %w", path.Op, path.Path, advise(t, path.Err))
 	}
-	return advise(t, err)
+	return err
 }
 
 func isTransport(err error) bool {
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	var op *net.OpError
+	return errors.As(err, &op) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // moved is what get and put report with --json.

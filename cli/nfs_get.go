@@ -24,7 +24,7 @@ another name and gets its own when it is complete. When LOCAL is - it goes to st
 output, from the beginning, as it comes.`,
 		Example: `  rpcrdma nfs get iwarp://server:20049/big.iso /tmp/
   rpcrdma nfs get iwarp://server:20049/src.tar.gz - | tar xz`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: wantArgs("URL/PATH", "[LOCAL]"),
 		RunE: work(func(cmd *cobra.Command, args []string) error {
 			toOutput := len(args) > 1 && args[1] == "-"
 			if toOutput && asJSON {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ func newPut() *cobra.Command {
 		Short: "copy a file to the server",
 		Long: `put copies the file LOCAL to PATH, which may be a directory. It is written under another name
 and gets its own, or replaces what has it, when it is complete and on the server's stable
-storage. When it is interrupted or fails, nothing stays behind.
+storage. When it is interrupted or fails, nothing stays behind; of a server that does not come back
+within half a minute, a file .rpcrdma-*.part may.
 
 When LOCAL is - it is standard input, which is read to its end first; PATH is then the file's.`,
 		Example: `  rpcrdma nfs put iwarp://server:20049/incoming/ big.iso
@@ -34,7 +36,13 @@ When LOCAL is - it is standard input, which is read to its end first; PATH is th
 			}
 			var input *os.File
 			if local == "-" {
-				var err error
+				t, err := target(args[0])
+				if err != nil {
+					return err
+				}
+				if t.Path == "" || strings.HasSuffix(t.Path, "/") {
+					return usagef("%s: standard input has no name: end PATH in the one that the file is to have", args[0])
+				}
 				if input, err = spool(cmd.Context(), cmd.InOrStdin()); err != nil {
 					return err
 				}

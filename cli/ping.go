@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 )
 
 type pingFlags struct {
@@ -83,7 +84,7 @@ func (f *pingFlags) run(cmd *cobra.Command, address string) error {
 			return err
 		}
 	}
-	opts, finish, err := f.options(cmd.ErrOrStderr())
+	opts, finish, err := f.dialOptions(t, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -174,10 +175,11 @@ func (f *pingFlags) loop(ctx context.Context, client *rpc.Client, t rpc.Target, 
 		r.Sent++
 		r.mute = errors.Is(err, context.DeadlineExceeded)
 		if err != nil {
+			err = f.explain(t, err)
 			if seq == 1 {
-				return advise(t, err)
+				return err
 			}
-			r.Error = oneLine(advise(t, err))
+			r.Error = oneLine(err)
 			if _, err := fmt.Fprintf(out, "seq=%d %s\n", seq, r.Error); err != nil {
 				return err
 			}
@@ -202,6 +204,19 @@ func (f *pingFlags) loop(ctx context.Context, client *rpc.Client, t rpc.Target, 
 		case <-tick.C:
 		}
 	}
+}
+
+// explain says which flag to change where the server has another program.
+func (f *pingFlags) explain(t rpc.Target, err error) error {
+	var refused *rpcmsg.AcceptError
+	switch {
+	case !errors.As(err, &refused):
+	case refused.Stat == rpcmsg.ProgUnavail:
+		return fmt.Errorf("%w: the server does not serve program %d; name one that it does with --program", advise(t, err), f.program)
+	case refused.Stat == rpcmsg.ProgMismatch:
+		return fmt.Errorf("%w of program %d; name one of them with --version", advise(t, err), f.program)
+	}
+	return advise(t, err)
 }
 
 var errUnanswered = errors.New("calls were not answered")

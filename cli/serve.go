@@ -123,8 +123,10 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	for _, url := range f.listen {
-		if _, err := target(url); err != nil {
+		if t, err := target(url); err != nil {
 			return err
+		} else if t.Scheme == withinScheme {
+			return usagef("--listen %s: %s is within one process, nobody else can reach it; want an address such as iwarp://:20049", url, withinScheme)
 		}
 	}
 	mount, chosen, err := f.mountAddress()

@@ -38,13 +38,18 @@ func version() string {
 	return revision + dirty
 }
 
+// versionLine is what version and --version print.
+func versionLine() string {
+	return fmt.Sprintf("rpcrdma %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the version of this program",
 		Args:  noArgs,
 		RunE: work(func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "rpcrdma %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		}),
 	}

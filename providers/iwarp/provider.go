@@ -58,7 +58,7 @@ func (p *provider) Open(_ context.Context, local string, options map[string]stri
 	if local != "" {
 		ip, err := netip.ParseAddr(local)
 		if err != nil {
-			return nil, fmt.Errorf("iwarp: local address: %w", err)
+			return nil, &verbs.OptionError{Provider: "iwarp", Key: "local", Value: local, Want: "an IP address of this machine"}
 		}
 		local = ip.Unmap().String()
 	}

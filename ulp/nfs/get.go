@@ -3,6 +3,7 @@ package nfs
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -134,7 +135,7 @@ func (f *FS) GetFile(ctx context.Context, p, local string, t Transfer) (nfs3.Att
 		local = filepath.Join(local, filepath.Base(p))
 	}
 	if st, err := os.Stat(local); err == nil && !st.Mode().IsRegular() {
-		return n.Attr, fmt.Errorf("%s is there and is no regular file; it would be replaced", local)
+		return n.Attr, pathError("get", local, errors.New("is there and no regular file, and would be replaced"))
 	}
 	var random [8]byte
 	rand.Read(random[:])
