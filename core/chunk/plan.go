@@ -29,7 +29,7 @@ type Limits struct {
 	// LongMore allows a Position-Zero Read chunk together with other Read chunks (RFC 8166 §3.5.3, D-29).
 	LongMore bool
 	// Inline allows no chunk of any kind, neither in the call nor offered for its reply: a backward call
-	// whose receiver takes none (RFC 8167 §5).
+	// whose receiver takes none (RFC 8167 §5.3).
 	Inline bool
 }
 

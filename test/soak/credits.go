@@ -38,7 +38,7 @@ func parse(b []byte) (m message, err error) {
 			return message{}, nil
 		}
 		m.call, m.reply = dir == wire.Call, dir == wire.Reply
-	case h.Proc == wire.Msg: // version 1: the RPC message tells (RFC 8167 §5.2)
+	case h.Proc == wire.Msg: // version 1: the RPC message tells (RFC 8167 §2.4)
 		if len(b) < n+8 {
 			return m, fmt.Errorf("an RPC message of %d bytes", len(b)-n)
 		}
