@@ -36,7 +36,7 @@ func rowsFabric() []Row {
 			Level: Must,
 			Text:  "With CRC asked for by either side both sides send and check it.",
 			Wire:  "flag 0x40 in the reply; FPDUs with CRC32c over length, ULPDU and pad; one bit wrong ends the connection",
-			Tests: tests(in(iwarp+"/mpa", "TestStartUp", "TestCRCOfSiw", "TestFPDU"), in(iwarp, "TestTerminated")),
+			Tests: tests(in(iwarp+"/mpa", "TestStartUp", "TestCRCOfSiw", "TestFPDU"), in(iwarp, "TestFaults/RFC_5044_§8:_a_wrong_CRC")),
 		},
 	)...)
 	all = append(all, section(rfc5044, "4",
@@ -77,19 +77,19 @@ func rowsFabric() []Row {
 		Level: Must,
 		Text:  "MSN counts from 1 in each queue, MO the octets of the message; out of order is an error.",
 		Wire:  "MSN 2 first, a gap, an overlap: the faults that RFC 5041 names",
-		Tests: tests(in(iwarp+"/ddp", "TestInbound"), in(iwarp, "TestTerminated")),
+		Tests: tests(in(iwarp+"/ddp", "TestInbound"), in(iwarp, "TestFaults/MSN_out_of_order", "TestFaults/MO_out_of_order")),
 	})...)
 	all = append(all, section(rfc5041, "7", Row{
 		Level: Must,
 		Text:  "A tagged segment is placed only within a buffer that its STag opens to this stream.",
 		Wire:  "unknown STag, another connection's, beyond the end, wrapped: Terminate, not an octet placed",
-		Tests: tests(in(iwarp+"/rdmap", "TestProtection"), in(iwarp, "TestTerminated", "TestProvider")),
+		Tests: tests(in(iwarp+"/rdmap", "TestProtection"), in(iwarp, "TestFaults", "TestProvider")),
 	})...)
 	all = append(all, section(rfc5040, "4.1", Row{
 		Level: Must,
 		Text:  "RDMAP version 1, and the opcode fits the form and the queue.",
 		Wire:  "version 0, a tagged Send, a Send on queue 1: Terminate",
-		Tests: tests(in(iwarp+"/rdmap", "TestCheck"), in(iwarp, "TestTerminated")),
+		Tests: tests(in(iwarp+"/rdmap", "TestCheck"), in(iwarp, "TestFaults/RDMAP_version_2", "TestFaults/opcode_9")),
 	})...)
 	all = append(all, section(rfc5040, "5.3", Row{
 		Level: Must,
@@ -101,13 +101,13 @@ func rowsFabric() []Row {
 		Level: Must,
 		Text:  "Send With Invalidate ends the STag that it names, if that is this stream's, before it is delivered.",
 		Wire:  "41 44 | STag; each segment names the same; a foreign one ends the connection",
-		Tests: tests(in(iwarp+"/rdmap", "TestMessage"), in(iwarp, "TestProvider")),
+		Tests: tests(in(iwarp+"/rdmap", "TestMessage"), in(iwarp, "TestFaults/Invalidate_of_what_is_none_of_ours", "TestProvider")),
 	})...)
 	all = append(all, section(rfc5040, "4.8", Row{
 		Level: Must,
 		Text:  "A fault is told by Terminate, the last message, and the connection ends.",
 		Wire:  "41 47 | queue 2, MSN 1 | layer, type, code, with the header at fault; siw's swapped halves are read as well",
-		Tests: tests(in(iwarp+"/rdmap", "TestTermination"), in(iwarp, "TestTerminated")),
+		Tests: tests(in(iwarp+"/rdmap", "TestTermination"), in(iwarp, "TestFaults", "TestTerminated")),
 	})...)
 	return secondHand(all)
 }
