@@ -110,7 +110,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		pending: make(map[uint32]*Call),
 	}
 	c.credits = newCredits(c.asks())
-	c.in.c = c
+	c.in.c, c.in.hdr = c, new(wire.Header)
 	c.share = new(share) // a peer that we dialled has one of its own
 	c.watch, c.period, c.timeout = c.cfg.newWatch()
 	c.local = wire.PrivateData{

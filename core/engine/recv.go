@@ -14,7 +14,7 @@ import (
 // for put.
 type inbound struct {
 	c   *Conn
-	hdr wire.Header // of the message at hand; a call keeps it and leaves its own
+	hdr *wire.Header // of the message at hand; a call keeps it and leaves its own
 	own ownReceives
 }
 
@@ -50,7 +50,7 @@ func (in *inbound) received(cp *verbs.Completion) {
 		buf.put()
 		return
 	}
-	h := &in.hdr
+	h := in.hdr
 	n, err := h.Parse(cp.Buf, c.cfg.Profile)
 	if err != nil {
 		in.refuse(err)

@@ -19,7 +19,7 @@ import (
 type Request struct {
 	// Header is the call's transport header. Stream and Moved are the RPC message, as
 	// xdr.Reader.Reset takes them: views into registered memory.
-	Header wire.Header
+	Header *wire.Header
 	Stream []byte
 	Moved  []xdr.Moved
 	// Results is where the reply message is written.
@@ -88,7 +88,7 @@ func (q *readQueue) pop() readOp {
 	return op
 }
 
-var requestPool = sync.Pool{New: func() any { return new(Request) }}
+var requestPool = sync.Pool{New: func() any { return &Request{Header: new(wire.Header)} }}
 
 // call takes a call; it takes buf.
 func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
@@ -113,7 +113,7 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	c.mu.Lock()
 	r.index = c.requests.add(r)
 	c.serving++
-	c.countMessage(&r.Header, len(payload), c.pick(theirs, &c.counters.CallsRecv, &c.counters.BackCallsRecv))
+	c.countMessage(r.Header, len(payload), c.pick(theirs, &c.counters.CallsRecv, &c.counters.BackCallsRecv))
 	r.owed = true
 	within := c.owe()
 	closing := c.closing
@@ -125,7 +125,7 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 		r.finish()
 		return
 	}
-	c.event(obs.Event{Kind: obs.CallRecv, XID: r.Header.XID, Bytes: len(payload), Segs: len(r.Header.Reads), Arg: int64(formOf(&r.Header))})
+	c.event(obs.Event{Kind: obs.CallRecv, XID: r.Header.XID, Bytes: len(payload), Segs: len(r.Header.Reads), Arg: int64(formOf(r.Header))})
 	if len(r.Header.Reads) > 0 {
 		c.pull(r)
 		return
@@ -305,7 +305,7 @@ func readLen(chunks []chunk.ReadChunk) (n int) {
 
 // deliver hands a whole call to the server. Within Complete, without mu.
 func (r *Request) deliver() {
-	c, h := r.conn, &r.Header
+	c, h := r.conn, r.Header
 	r.Stream, r.Moved = chunk.JoinCall(r.Moved[:0], h, r.chunks, r.data, r.inline)
 	xid, isReply, ok := rpcmsg.PeekType(r.Stream)
 	var why wire.Reason
@@ -387,7 +387,7 @@ func (b *buffer) putFor(r *Request) {
 }
 
 func (c *Conn) planReply(r *Request, move bool) error {
-	h := &r.Header
+	h := r.Header
 	send, _ := c.limits(h.Version)
 	l := chunk.Limits{Version: h.Version, Send: send, MaxReads: -1, MaxWrites: -1}
 	if err := r.plan.Plan(&r.Results, move, l, &h.Lists); err != nil {
@@ -446,12 +446,10 @@ func (c *Conn) sendReply(r *Request) error {
 		c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
 		return err
 	}
-	inv := c.invalidate(&r.Header)
-	r.head = wire.Header{
-		XID: r.Header.XID, Version: r.Header.Version, Credit: c.granted.Load(),
-		Direction: wire.Reply, Lists: r.plan.Returned,
-	}
-	h := &r.head
+	inv := c.invalidate(r.Header)
+	h := &r.head // nothing else of it is ever set
+	h.XID, h.Version, h.Credit, h.Proc = r.Header.XID, r.Header.Version, c.granted.Load(), wire.Msg
+	h.Direction, h.Lists = wire.Reply, r.plan.Returned
 	if r.plan.NoMsg {
 		h.Proc = wire.NoMsg
 	}
