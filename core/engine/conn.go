@@ -50,7 +50,7 @@ type Conn struct {
 	credits  credits
 	waiting  callQueue // for a credit
 	learned  chunkLimits
-	pending  map[uint32]*Call
+	pending  xidTable // calls that wait for replies
 	live     callList // pending calls whose callers wait: any of them may lead
 	orphans  int
 	orphaned int // bytes that orphans hold
@@ -107,7 +107,6 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		neg:     Negotiation{Min: cfg.MinVersion, Max: maxVersion},
 		level:   cfg.BackwardLevel,
 		learned: chunkLimits{reads: -1, writes: -1},
-		pending: make(map[uint32]*Call),
 	}
 	c.credits = newCredits(c.asks())
 	c.in.c, c.in.hdr = c, new(wire.Header)
@@ -366,7 +365,7 @@ func (c *Conn) Disconnected(err error) {
 	if c.ticker != nil {
 		c.ticker.Stop()
 	}
-	probing := c.client && c.neg.State == NegProbing && c.neg.Version >= wire.Version2 && len(c.pending) > 0 && !c.ours.Load()
+	probing := c.client && c.neg.State == NegProbing && c.neg.Version >= wire.Version2 && c.pending.n > 0 && !c.ours.Load()
 	finished := c.dropRequests()
 	c.dropCalls(err)
 	c.sends.release()

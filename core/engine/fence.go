@@ -94,9 +94,7 @@ func (c *Conn) settled(call *Call) {
 // end takes call out of what waits for replies; it is settled when it is fenced. Called with mu
 // held.
 func (c *Conn) end(call *Call, outcome callState, err error) {
-	if c.pending[call.XID] == call {
-		delete(c.pending, call.XID)
-	}
+	c.pending.remove(call)
 	c.live.remove(call)
 	if call.orphan && outcome == callAgain {
 		outcome = callDone

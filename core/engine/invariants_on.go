@@ -39,7 +39,7 @@ func (c *Conn) mustBeEmpty() {
 		what string
 		n    int
 	}{
-		{"calls with work posted", calls}, {"requests", requests}, {"calls pending", len(c.pending)},
+		{"calls with work posted", calls}, {"requests", requests}, {"calls pending", c.pending.n},
 		{"requests served", c.serving}, {"answers owed", c.owed}, {"credits in use", c.credits.inUse},
 		{"send buffers out", c.sends.out}, {"works waiting", len(c.outbox)}, {"RDMA Reads waiting", c.readq.len()},
 		{"orphans", c.orphans}, {"bytes of orphans", c.orphaned},

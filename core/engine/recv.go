@@ -172,7 +172,7 @@ func (c *Conn) versionRange() (low, high uint32) {
 func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 	c := in.c
 	c.mu.Lock()
-	call := c.pending[h.XID]
+	call := c.pending.at(h.XID)
 	if call != nil && invalidated != 0 && !c.remoteInvalidated(call, invalidated) {
 		c.counters.BadInvalidate++ // of another call, or of none: that call's fence fails and tells (D-25)
 	}

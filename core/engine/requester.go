@@ -70,6 +70,7 @@ type Call struct {
 	lent       *Call     // a probe: whose credit it is
 	orphan     bool
 	prev, next *Call
+	sameRow    *Call // in Conn.pending
 	listed     bool
 	tick       uint32 // when it began
 	fencing    int    // Invalidates posted and not completed
@@ -510,7 +511,7 @@ func (c *Conn) sendCall(call *Call) error {
 		c.mu.Unlock()
 		return err
 	}
-	if other := c.pending[call.XID]; other != nil {
+	if other := c.pending.at(call.XID); other != nil {
 		c.sends.put(sb)
 		c.mu.Unlock()
 		return fmt.Errorf("engine: XID %#08x is in use on this connection", call.XID)
@@ -518,7 +519,7 @@ func (c *Conn) sendCall(call *Call) error {
 	call.state = callSent
 	call.settled.Store(false)
 	call.index = c.calls.add(call)
-	c.pending[call.XID] = call
+	c.pending.add(call)
 	c.live.push(call)
 	c.works = append(c.works[:0], sb.work(size))
 	c.post(c.works)

@@ -176,7 +176,7 @@ func (c *Conn) activity(heard uint64) activity {
 	a := activity{
 		calls: n.CallsRecv + n.CallsSent + n.BackCallsRecv + n.BackCallsSent, heard: heard,
 		busy:     c.serving > 0 || c.owed > 0 || c.credits.inUse > 0 || !c.waiting.empty() || len(c.outbox) > 0,
-		awaiting: len(c.pending) > 0 && c.client,
+		awaiting: c.pending.n > 0 && c.client,
 		reads:    c.reading, readsDone: c.readsDone, readMost: c.cfg.largest(c.readMost),
 		sends: c.sends.out, sendsDone: c.sends.done, sendMost: c.cfg.largest(c.sendMost),
 	}
@@ -210,7 +210,7 @@ func (c *Conn) ask() {
 	}
 	p := call.pool.Get()
 	h, ok := nullCall(call.Msg.Bytes(), c.cfg.NextXID())
-	if !ok || c.pending[h.XID] != nil {
+	if !ok || c.pending.at(h.XID) != nil {
 		c.mu.Unlock()
 		c.ep.gate.leave()
 		p.Free()
@@ -250,7 +250,7 @@ func (c *Conn) sendAsk(p *Call) bool {
 	b := append(p.head.Append(sb.bytes(p.head.Len()+p.Msg.Len())), p.Msg.Bytes()...)
 	p.state = callSent
 	p.index = c.calls.add(p)
-	c.pending[p.XID] = p
+	c.pending.add(p)
 	c.works = append(c.works[:0], sb.work(len(b)))
 	c.post(c.works)
 	c.countMessage(&p.head, p.Msg.Len(), &c.counters.CallsSent)
