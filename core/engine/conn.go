@@ -28,6 +28,7 @@ type Conn struct {
 	peer   wire.PrivateData
 	gone   chan struct{} // closed at the end of Disconnected
 	ours   atomic.Bool   // we end it: no verdict on the peer's versions
+	shut   atomic.Bool   // closing or down, for Closing, which each call of a client's asks; set with mu held
 	settle time.Time     // nothing leaves before (D-39); zero: at once
 
 	in        inbound      // used by Complete only
@@ -300,6 +301,7 @@ func (c *Conn) Close() error {
 	c.ours.Store(true)
 	c.mu.Lock()
 	c.closing = true
+	c.shut.Store(true)
 	c.mu.Unlock()
 	return c.vc.Close()
 }
@@ -362,6 +364,7 @@ func (c *Conn) completed(cp *verbs.Completion) {
 func (c *Conn) Disconnected(err error) {
 	c.mu.Lock()
 	c.down, c.err = true, err
+	c.shut.Store(true)
 	if c.ticker != nil {
 		c.ticker.Stop()
 	}

@@ -142,6 +142,7 @@ func (c *Conn) onTick() {
 	c.granted.Store(uint32(c.grants.now))
 	v := c.watch.step(c.activity(heard))
 	if v == verdictIdle {
+		c.shut.Store(true)
 		c.closing = true // decided with mu held: no call begins any more, here or there
 	}
 	c.ticker.Reset(c.period)
@@ -193,9 +194,7 @@ func (c *Config) largest(n int) int { return min(n, c.MaxCall) }
 
 // Closing tells that the connection is about to end in order, and takes no calls any more.
 func (c *Conn) Closing() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closing || c.down
+	return c.shut.Load()
 }
 
 // ask sends a NULL call of the program that waits longest. It is a call like others, of the credits as

@@ -283,15 +283,19 @@ var invocations = sync.Pool{New: func() any { return new(invocation) }}
 // which layer it comes from; in each case the caller's memory is its own again.
 func (c *Client) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, results xdr.Unmarshaler, opts ...CallOption) error {
 	inv := invocations.Get().(*invocation)
-	inv.info = CallInfo{Proc: proc, Target: c.target, XID: c.xids(), Args: args, Results: results}
+	info := &inv.info
+	info.Proc, info.XID, info.Args, info.Results = proc, c.xids(), args, results
 	inv.opts = append(inv.opts[:0], opts...) // so that the caller's need not escape
 	var err error
 	if len(c.opts.intercs) == 0 {
 		err = c.invoke(ctx, inv)
 	} else {
+		info.Target = c.target // nobody else looks at it
 		err = c.intercept(ctx, inv, c.opts.intercs)
+		*info = CallInfo{}
 	}
-	inv.info, inv.auth, inv.cred, inv.sealed = CallInfo{}, nil, rpcmsg.Plain{}, nil
+	info.Proc, info.Args, info.Results = nil, nil, nil
+	inv.auth, inv.cred, inv.sealed = nil, rpcmsg.Plain{}, nil
 	clear(inv.opts)
 	invocations.Put(inv)
 	return err

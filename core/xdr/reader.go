@@ -39,7 +39,9 @@ type Reader struct {
 func NewReader(b []byte) *Reader { return &Reader{buf: b} }
 
 // Reset makes r read b anew; moved items are those that are not in b.
-func (r *Reader) Reset(b []byte, moved []Moved) { *r = Reader{buf: b, moved: moved} }
+func (r *Reader) Reset(b []byte, moved []Moved) {
+	r.buf, r.off, r.err, r.moved, r.taken, r.extra = b, 0, nil, moved, 0, 0
+}
 
 // Err is the first fault, or nil.
 func (r *Reader) Err() error { return r.err }

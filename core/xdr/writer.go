@@ -31,7 +31,7 @@ type Writer struct {
 // are not called: see DropBulk.
 func (w *Writer) Reset() {
 	clear(w.bulk)
-	*w = Writer{buf: w.buf[:0], bulk: w.bulk[:0]}
+	w.buf, w.bulk, w.extra, w.err = w.buf[:0], w.bulk[:0], 0, nil
 }
 
 // Bytes is the stream without its bulk items; valid until the next append.
