@@ -67,7 +67,9 @@ func (f *benchServeFlags) run(cmd *cobra.Command) (err error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "listening on %s\n", t)
+		if _, err := fmt.Fprintf(out, "listening on %s\n", t); err != nil {
+			return err // who is to connect does not learn where
+		}
 	}
 	select {
 	case <-ctx.Done():

@@ -126,7 +126,7 @@ func flagError(_ *cobra.Command, err error) error {
 		return err
 	}
 	want := map[string]string{"duration": "a time with its unit, such as 500ms or 30s", "int": "a whole number",
-		"uint16": "a number from 0 to 65535", "uint32": "a number from 0 to 4294967295", "uint": "a whole number, 0 or more"}
+		"uint16": "a number from 0 to 65535", "uint32": "a number from 0 to 4294967295", "uint64": "a whole number, 0 or more"}
 	flag := value.GetFlag()
 	if w := want[flag.Value.Type()]; w != "" {
 		return fmt.Errorf("--%s %s: want %s", flag.Name, value.GetValue(), w)

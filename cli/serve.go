@@ -211,12 +211,12 @@ func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount s
 			return err
 		}
 	}
-	fmt.Fprintln(out, what)
+	said := []string{what}
 	for _, l := range listeners {
-		fmt.Fprintf(out, "listening on %s\n", l.URL())
+		said = append(said, "listening on "+l.URL())
 	}
-	for _, line := range mountLines(nfs, mounts) {
-		fmt.Fprintln(out, line)
+	if _, err := fmt.Fprintln(out, strings.Join(append(said, mountLines(nfs, mounts)...), "\n")); err != nil {
+		return errors.Join(err, unregister()) // who is to connect does not learn where
 	}
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {

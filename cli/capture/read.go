@@ -46,8 +46,11 @@ type ngFace struct {
 func NewReader(r io.Reader) (*Reader, error) {
 	d := &Reader{r: bufio.NewReaderSize(r, 1<<16)}
 	magic, err := d.r.Peek(4)
-	if err != nil {
+	switch {
+	case err == io.EOF:
 		return nil, fmt.Errorf("%w: %d bytes", ErrFormat, len(magic))
+	case err != nil:
+		return nil, err
 	}
 	switch le, be := binary.LittleEndian.Uint32(magic), binary.BigEndian.Uint32(magic); {
 	case le == blockSection:
