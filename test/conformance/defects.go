@@ -159,13 +159,13 @@ func defectsOfDecisions() []Defect {
 func defectsOfTraps() []Defect {
 	return []Defect{
 		{"grant 0", "T-1", fileResponder,
-			"Credit: c.granted.Load(),\n\t\tDirection:", "Credit: 0,\n\t\tDirection:",
+			"r.Header.Version, c.granted.Load(), wire.Msg", "r.Header.Version, 0, wire.Msg",
 			answered("v1 grants what it has")},
 		{"grant 0 in errors", "T-1", fileResponder,
 			"Credit: c.granted.Load(), Proc: wire.ErrorMsg", "Proc: wire.ErrorMsg",
 			answered("v1 MSGP")},
 		{"grant what is asked", "T-2", fileResponder,
-			"Credit: c.granted.Load(),\n\t\tDirection:", "Credit: r.Header.Credit,\n\t\tDirection:",
+			"r.Header.Version, c.granted.Load(), wire.Msg", "r.Header.Version, r.Header.Credit, wire.Msg",
 			answered("v1 grants what it has")},
 		{"grant above our receives believed", "T-3", fileCredits,
 			"c.limit = c.slots", "c.limit = 1 << 20",
