@@ -44,8 +44,8 @@ func asked(script string) string    { return requester(script)[0] }
 // defectsOfBackward break backward calls.
 func defectsOfBackward() []Defect {
 	return []Defect{
-		{"one space of XIDs for both directions", rfc8167 + "/2.4/1", fileRecv,
-			"case isReply:\n\t\t\treturn toRequester", "case isReply || in.c.pending[h.XID] != nil:\n\t\t\treturn toRequester",
+		{"everything that comes to a client taken for a reply", rfc8167 + "/2.4/1", fileRecv,
+			"case isReply:\n\t\t\treturn toRequester", "case isReply || in.c.client:\n\t\t\treturn toRequester",
 			asked("v1 serves a call back with the XID of its own")},
 		{"backward calls ask for forward credits", rfc8167 + "/4.1/1", fileExpose,
 			"uint32(c.asks())", "uint32(c.cfg.Credits)",
