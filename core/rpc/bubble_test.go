@@ -66,3 +66,29 @@ func TestCancelWait(t *testing.T) {
 		}
 	})
 }
+
+// TestShutdownAnswersKeepAlive: a call that takes longer than the keep-alive is answered by a server that is being
+// shut down: its client hears that the server is there.
+func TestShutdownAnswersKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, "loopback://127.0.0.1:0")
+		c := dial(t, f.url)
+		long, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		if err := c.Call(long, procEcho, blob("x"), nil); err != nil {
+			t.Fatal(err)
+		}
+		called, ended := make(chan error, 1), make(chan error, 1)
+		go func() { called <- c.Call(long, procWait, bulk(nil), nil) }()
+		<-f.inside
+		go func() { ended <- f.srv.Shutdown(long) }()
+		time.Sleep(10 * time.Minute)
+		close(f.wait)
+		if err := <-called; err != nil {
+			t.Errorf("a call that was being served at Shutdown: %v", err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+}

@@ -235,8 +235,9 @@ func (s *Server) Connections() int {
 	return len(s.conns)
 }
 
-// Shutdown takes no further connections and begins no further calls (their clients send them again,
-// elsewhere, when the connection ends), waits until those in progress have been answered, and
+// Shutdown takes no further connections and begins no further calls but those of procedure 0, by which a client
+// finds out whether its server still is there (clients send the others again, elsewhere, when the connection
+// ends), waits until those in progress have been answered, and
 // closes. When ctx ends first it cuts them short and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
@@ -305,11 +306,11 @@ func (s *Server) dispatch(er *engine.Request, ctx, life context.Context, l *line
 
 // take serves a request, or finds that it has been served already.
 func (s *Server) take(r *Request, l *line, stream []byte, moved []xdr.Moved, flush bool) {
-	if s.draining.Load() {
+	err := r.begin(stream, moved)
+	if s.draining.Load() && (err != nil || r.Proc != 0) { // NULL asks whether we still are at what we have begun
 		r.from.finish(r, false, flush)
 		return
 	}
-	err := r.begin(stream, moved)
 	if err == nil {
 		err = r.authenticate(s, stream)
 	}
