@@ -50,7 +50,7 @@ type Config struct {
 	Orphans, OrphanBytes int
 	// IdleTimeout ends, in order, a connection that has carried no call for so long; never while one is being
 	// served or awaited. Negative: never. Default 6 minutes where we accepted it; 5 where we dialled,
-	// but never if we take calls there.
+	// but never if we take calls there (see also Conn.KeepOpen).
 	IdleTimeout time.Duration
 	// StallTimeout ends a connection on which posted Reads, or Sends and Writes, have not moved: none of them has
 	// completed for so long, and a second more per 64 KiB of the largest. Negative: never. Default 60 s.

@@ -70,9 +70,10 @@ type Conn struct {
 	after    func() // run once nothing is being served
 	counters obs.Counters
 
-	closing bool // we have closed it, or are about to: no call begins
-	grants  grants
-	watch   watch
+	closing   bool // we have closed it, or are about to: no call begins
+	grants    grants
+	watch     watch
+	idleAsked bool // watch.idle is no default
 	// For watch: what has completed, and the bytes of the largest Read, and of the largest reply's
 	// Writes, under way.
 	readsDone          uint64
@@ -89,7 +90,8 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 	if cfg.Inline > e.size {
 		return nil, &ConfigError{"inline", fmt.Sprintf("the endpoint's receives have %d bytes", e.size)}
 	}
-	if cfg.IdleTimeout == 0 {
+	asked := cfg.IdleTimeout != 0
+	if !asked {
 		switch {
 		case !client:
 			cfg.IdleTimeout = DefaultServerIdle
@@ -103,7 +105,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		maxVersion = max(cfg.Versions.Max(cfg.Peer, maxVersion), cfg.MinVersion)
 	}
 	c := &Conn{
-		ep: e, cfg: cfg, client: client, id: connIDs.Add(1),
+		ep: e, cfg: cfg, client: client, id: connIDs.Add(1), idleAsked: asked,
 		gone:    make(chan struct{}),
 		neg:     Negotiation{Min: cfg.MinVersion, Max: maxVersion},
 		level:   cfg.BackwardLevel,

@@ -116,6 +116,16 @@ func (c *Config) newWatch() (w watch, period time.Duration, timeout uint32) {
 	return w, period, uint32(ticks(c.CallTimeout))
 }
 
+// KeepOpen lifts the default limit on idleness from a connection of which more is expected than calls of the peer's: at a
+// server, by which it calls its client, who alone could make another. An IdleTimeout that was set stands.
+func (c *Conn) KeepOpen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.idleAsked {
+		c.watch.idle = 0
+	}
+}
+
 // startTicker starts the connection's one timer.
 func (c *Conn) startTicker() {
 	c.mu.Lock()

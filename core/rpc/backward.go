@@ -117,11 +117,13 @@ func NewBackchannel(opts ...ClientOption) (*Backchannel, error) {
 }
 
 // Bind adds a connection of the client's. Calls go out on the newest that is up; those that wait for
-// one go at once.
+// one go at once. The connection then does not end for being idle, unless the listener has WithIdleTimeout.
 func (b *Backchannel) Bind(p Peer) error {
-	if conn := p.Conn(); conn == nil || conn.Client() {
+	conn := p.Conn()
+	if conn == nil || conn.Client() {
 		return ErrBackward
 	}
+	conn.KeepOpen()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.peers = slices.DeleteFunc(b.peers, func(old Peer) bool { return old == p || old.ended() })

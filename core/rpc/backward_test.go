@@ -653,3 +653,26 @@ func TestBackwardFaults(t *testing.T) {
 		})
 	}
 }
+
+// TestBoundStaysUp: a connection by which a client asked for calls waits for them for as long as it takes: were it
+// to end as an idle one, the client would not know that it is to make another.
+func TestBoundStaysUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuplex(t, "loopback://127.0.0.1:0")
+		d.subscribe(t)
+		for range 3 {
+			time.Sleep(time.Hour)
+			short, cancel := context.WithTimeout(context.Background(), time.Minute)
+			if err := d.back.Call(short, procEcho, blob("x"), nil); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		e := newDuplex(t, "loopback://127.0.0.1:0", rpc.WithIdleTimeout(time.Minute)) // that was asked for
+		e.subscribe(t)
+		time.Sleep(2 * time.Minute)
+		if n := e.srv.Connections(); n != 0 {
+			t.Errorf("%d connections, want none", n)
+		}
+	})
+}
