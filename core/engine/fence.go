@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
@@ -9,6 +10,7 @@ type window struct {
 	w     verbs.Window
 	state windowState
 	users bool // over the caller's own memory
+	peers bool // the peer has invalidated it
 }
 
 type windowState uint8
@@ -71,6 +73,7 @@ func (c *Conn) invalidated(call *Call) {
 // settled ends a call's time with the connection, or sends it round again. Called with mu held.
 func (c *Conn) settled(call *Call) {
 	c.calls.remove(call.index)
+	c.fenced(call)
 	call.state = call.outcome
 	if call.state != callAgain {
 		c.dropCredit(call)
@@ -89,6 +92,20 @@ func (c *Conn) settled(call *Call) {
 	if !call.leads.Load() { // if it leaves the lead now, it looks after that
 		call.wakeUp()
 	}
+}
+
+// fenced records that nothing of call is exposed any more. Called with mu held.
+func (c *Conn) fenced(call *Call) {
+	if c.cfg.Recorder == nil || len(call.windows) == 0 {
+		return
+	}
+	e := obs.Event{Kind: obs.Fenced, XID: call.XID, Segs: len(call.windows)}
+	for i := range call.windows {
+		if call.windows[i].peers {
+			e.Arg++
+		}
+	}
+	c.record(e)
 }
 
 // end takes call out of what waits for replies; it is settled when it is fenced. Called with mu
@@ -112,7 +129,7 @@ func (c *Conn) remoteInvalidated(call *Call, key uint32) bool {
 			continue
 		}
 		if w.state == windowLive { // else its Invalidate is on its way, or done: the caller was in a hurry
-			w.state = windowFenced
+			w.state, w.peers = windowFenced, true
 			c.counters.RemoteInv++
 		}
 		return true

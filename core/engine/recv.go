@@ -196,6 +196,8 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 		in.drop(h.XID)
 		return
 	}
+	// With mu held: what follows from the reply is recorded after it.
+	c.event(obs.Event{Kind: obs.ReplyRecv, XID: h.XID, Bytes: len(payload), Arg: int64(formOf(h))})
 	granted := c.credits.limit
 	opened := c.confirmed(h)
 	limit := c.credits.limit
@@ -208,7 +210,6 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 	if limit != granted {
 		c.event(obs.Event{Kind: obs.CreditGrant, Arg: int64(limit)})
 	}
-	c.event(obs.Event{Kind: obs.ReplyRecv, XID: h.XID, Bytes: len(payload), Arg: int64(formOf(h))})
 }
 
 // confirmed takes the version and the grant of a valid reply (RFC 8166 §3.3.3; v2 draft §7).

@@ -296,20 +296,22 @@ func TestBackwardChunks(t *testing.T) {
 // TestBackwardLevels: who may call whom, and with what (RFC 8167 §6, D-23).
 func TestBackwardLevels(t *testing.T) {
 	t.Run("a client without programs drops them", func(t *testing.T) {
-		d := newDuplex(t, "loopback://127.0.0.1:0")
-		c := dial(t, d.url)
-		if err := c.Call(ctx(t), procSubscribe, nil, nil); err != nil {
-			t.Fatal(err)
-		}
-		short, cancel := context.WithTimeout(ctx(t), 50*time.Millisecond)
-		defer cancel()
-		if err := d.back.Call(short, procEcho, blob("x"), nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
-		}
-		if n := c.Counters(); n.Dropped != 1 || n.BackCallsRecv != 0 {
-			t.Errorf("%+v", n)
-		}
-		checkCalls(t, c, 100)
+		synctest.Test(t, func(t *testing.T) {
+			d := newDuplex(t, "loopback://127.0.0.1:0")
+			c := dial(t, d.url)
+			if err := c.Call(ctx(t), procSubscribe, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			short, cancel := context.WithTimeout(ctx(t), 50*time.Millisecond)
+			defer cancel()
+			if err := d.back.Call(short, procEcho, blob("x"), nil); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v", err)
+			}
+			if n := c.Counters(); n.Dropped != 1 || n.BackCallsRecv != 0 {
+				t.Errorf("%+v", n)
+			}
+			checkCalls(t, c, 100)
+		})
 	})
 	t.Run("no credits", func(t *testing.T) {
 		d := newDuplex(t, "loopback://127.0.0.1:0", rpc.WithBackwardCredits(0))
