@@ -191,6 +191,9 @@ func (c *Conn) activity(heard uint64) activity {
 		reads:    c.reading, readsDone: c.readsDone, readMost: c.cfg.largest(c.readMost),
 		sends: c.sends.out, sendsDone: c.sends.done, sendMost: c.cfg.largest(c.sendMost),
 	}
+	if a.sends > 0 && a.sendsDone == c.watch.last.sendsDone {
+		a.sendMost = max(a.sendMost, c.offered())
+	}
 	if a.reads == 0 {
 		c.readMost = 0
 	}
@@ -198,6 +201,19 @@ func (c *Conn) activity(heard uint64) activity {
 		c.sendMost = 0
 	}
 	return a
+}
+
+// offered is the most bytes that the peer may be reading of one call: answers to its Reads go the same way as
+// our Sends, which wait for them. Called with mu held.
+func (c *Conn) offered() (most int) {
+	for call := range c.calls.all() {
+		n := 0
+		for _, s := range call.head.Reads {
+			n += int(s.Length)
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 func (c *Config) largest(n int) int { return min(n, c.MaxCall) }

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
 // TestWatch: what a tick makes of what has happened.
@@ -99,5 +101,36 @@ func TestWatchLimits(t *testing.T) {
 	c.IdleTimeout, c.StallTimeout, c.KeepAlive = -1, -1, -1
 	if w, period, timeout = c.newWatch(); period != 7500*time.Millisecond || timeout != 8 || w.idle+w.stall+w.mute != 0 {
 		t.Errorf("switched off: %+v, a tick of %v, %d for a call", w, period, timeout)
+	}
+}
+
+// TestSendsBehindReads: on a slow link a Send waits for the answer to the peer's Read before it.
+func TestSendsBehindReads(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	c := &Conn{cfg: cfg, client: true}
+	c.watch, _, _ = cfg.newWatch()
+	large := &Call{head: wire.Header{Lists: wire.Lists{Reads: []wire.ReadSegment{
+		{Position: 76, Segment: wire.Segment{Length: 8 << 20}}, {Position: 76, Segment: wire.Segment{Length: 8 << 20}},
+	}}}}
+	at := c.calls.add(large)
+	c.calls.add(new(Call))
+	c.sends.out = 1
+	last := func() (v verdict, ticks int) {
+		for v == verdictNone && ticks < 1000 {
+			v = c.watch.step(c.activity(0))
+			ticks++
+		}
+		return v, ticks
+	}
+	c.watch.mute = 0
+	perSecond := float64(c.watch.stall) / DefaultStall.Seconds()
+	most := int((60 + 16<<20/slowest) * perSecond)
+	if v, n := last(); v != verdictStall || n < most {
+		t.Errorf("verdict %d after %d ticks, want a stall after %d", v, n, most)
+	}
+	c.calls.remove(at)
+	c.watch.sending = 0
+	if v, n := last(); v != verdictStall || n > c.watch.stall+2 {
+		t.Errorf("verdict %d after %d ticks, want a stall after %d", v, n, c.watch.stall)
 	}
 }
