@@ -63,7 +63,7 @@ type readQueue struct {
 	at  int // all before it are gone
 }
 
-const keepReads = 64
+const keepReads = 512
 
 func (q *readQueue) len() int { return len(q.ops) - q.at }
 

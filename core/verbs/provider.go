@@ -105,7 +105,7 @@ type Options struct {
 	// Recv is the pool that receives are drawn from; nil: PostRecv on the Conn.
 	Recv RecvPool
 	// Reads is how many RDMA Reads we want in flight, Reading how many the peer may
-	// have in flight towards us; what was agreed is Conn.Caps().MaxReads. 0: 16; below: none.
+	// have in flight towards us; what was agreed is Conn.Caps().MaxReads. 0: the provider's default; below: none.
 	Reads, Reading int
 	// Tap, if not nil, gets every frame.
 	Tap Tap

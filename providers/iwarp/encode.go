@@ -62,12 +62,10 @@ type outbound struct {
 	ends    []uint64 // position after each frame; started is where the first begins
 	started uint64
 
-	// The elements of vec that lie in a window of ours (a Read is answered) may have to
-	// move: offs holds where in the window each ends, 0 for the others.
-	win      *slot
-	winKey   uint32
-	winMoves uint32
-	offs     []int
+	// The elements of vec that lie in windows of ours (Reads are answered) may have to
+	// move: places tells of each where.
+	wins   []held
+	places []place
 
 	sent          works // in the batch, or before it
 	queued, taken uint64
@@ -82,6 +80,35 @@ type outbound struct {
 	summed int
 	sum    uint32
 	parts  [][]byte // for the tap
+}
+
+// held is a window that the batch takes bytes from.
+type held struct {
+	s     *slot
+	key   uint32
+	moves uint32
+	left  int // elements of vec that the stream has not taken
+}
+
+// place is where an element of vec ends: at off in a window; 0: in none.
+type place struct{ win, off int }
+
+// maxHeld is how many windows one system call takes bytes from: the segments of a chunk are a window each, and
+// a call for each of 128 of 8 KiB cost three times what their bytes do.
+const maxHeld = 64
+
+// window is s's number among those of the batch; -1: there is no room for it.
+func (o *outbound) window(s *slot) int {
+	for i := len(o.wins) - 1; i >= 0; i-- {
+		if o.wins[i].s == s {
+			return i
+		}
+	}
+	if len(o.wins) == maxHeld {
+		return -1
+	}
+	o.wins = append(o.wins, held{s: s, key: s.key, moves: s.moves})
+	return len(o.wins) - 1
 }
 
 func (o *outbound) init(c *conn, fpdu int) {
@@ -99,8 +126,9 @@ func (o *outbound) written() bool { return o.queued == o.taken }
 func (o *outbound) encode() {
 	o.buf, o.loose = o.buf[:0], 0
 	clear(o.vec)
-	o.vec, o.offs, o.ends = o.vec[:0], o.offs[:0], o.ends[:0]
-	o.next, o.size, o.win, o.started = 0, 0, nil, o.queued
+	clear(o.wins)
+	o.vec, o.places, o.wins, o.ends = o.vec[:0], o.places[:0], o.wins[:0], o.ends[:0]
+	o.next, o.size, o.started = 0, 0, o.queued
 	for o.more() {
 		it := &o.todo[o.at]
 		if !o.message(it) {
@@ -154,7 +182,7 @@ func (o *outbound) message(it *item) bool {
 			if copied {
 				o.copy(b)
 			} else if len(b) > 0 {
-				o.refer(b, 0)
+				o.refer(b, place{})
 			}
 			left -= len(b)
 			if it.used += len(b); it.used == s.N {
@@ -205,9 +233,14 @@ func (o *outbound) response(it *item) bool {
 	base := int(it.read.SourceTO - s.addr)
 	for {
 		n := min(it.n-it.done, o.tagged)
-		copied := n <= copyMax
-		if !copied && o.win != s && o.win != nil || !o.room(n, copied) {
+		copied, win := n <= copyMax, -1
+		if !o.room(n, copied) {
 			return false
+		}
+		if !copied {
+			if win = o.window(s); win < 0 {
+				return false
+			}
 		}
 		b := mem[it.done : it.done+n]
 		last := it.done+n == it.n
@@ -215,8 +248,8 @@ func (o *outbound) response(it *item) bool {
 		if copied {
 			o.copy(b)
 		} else {
-			o.win, o.winKey, o.winMoves = s, s.key, s.moves
-			o.refer(b, base+it.done+n)
+			o.wins[win].left++
+			o.refer(b, place{win, base + it.done + n})
 		}
 		it.done += n
 		o.end()

@@ -1,6 +1,7 @@
 package iwarp_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
 )
 
@@ -241,6 +243,53 @@ func TestSystemCallsOfCalls(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyWindows: what a peer reads from many windows, as the segments of a chunk are, leaves in few calls, and a window
+// whose memory moves meanwhile is read where it is now.
+func TestManyWindows(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
+		const windows, size = 8, 8 << 10 // as many as the peer said that it asks at once
+		n.Buffer, n.Segment = 2*mib, 32741
+		p, _ := dialled(t, n, o.listen(t, o.options(1)), request(true))
+		p.frame(send(1, 0, true), nil)
+		synctest.Wait()
+		mem := o.reg.Bytes()
+		for i := range mem[:windows*size] {
+			mem[i] = byte(i*7 + i>>9)
+		}
+		want := bytes.Clone(mem[:windows*size])
+		var ws [windows]verbs.Window
+		var asked []byte
+		for i := range ws {
+			if err := o.conn.Expose(&ws[i], o.reg, i*size, size, verbs.RemoteRead); err != nil {
+				t.Fatal(err)
+			}
+			asked = append(asked, p.bytes(read(uint32(1+i)), rdmap.Read{SinkSTag: uint32(i), Size: size, SourceSTag: ws[i].Key, SourceTO: ws[i].Addr}.Append(nil))...)
+		}
+		if !o.conn.(verbs.Detacher).Detach(&ws[5], make([]byte, size)) {
+			t.Fatal("not detached")
+		}
+		clear(mem[5*size : 6*size])
+		var before, after verbs.Stats
+		o.conn.Stats(&before)
+		p.raw(asked)
+		for i := range ws {
+			h, payload := p.next()
+			if h.STag() != uint32(i) || !bytes.Equal(payload, want[i*size:(i+1)*size]) {
+				t.Errorf("answer %d: STag %d, or wrong bytes", i, h.STag())
+			}
+		}
+		o.conn.Stats(&after)
+		if calls := after.WriteCalls - before.WriteCalls; calls > 2 { // the first request may be answered alone
+			t.Errorf("%d calls for %d answers", calls, windows)
+		}
+		if copied := after.CopiedBytes - before.CopiedBytes; copied > windows*rdmap.ReadLen+4096 {
+			t.Errorf("%d bytes copied", copied)
+		}
+		_ = p.s.Close()
+		o.wantGone(t, nil)
+	})
 }
 
 func gather(o *ours, n int) verbs.Work {

@@ -47,14 +47,14 @@ func (o *outbound) copy(b []byte) {
 	o.stats.CopiedBytes += uint64(len(b))
 }
 
-// refer lets the stream take b from where it lies; off is where it ends in a window, or 0.
-func (o *outbound) refer(b []byte, off int) {
+// refer lets the stream take b from where it lies.
+func (o *outbound) refer(b []byte, at place) {
 	o.sumLoose()
 	o.gatherLoose()
 	if o.c.agreed.CRC {
 		o.sum = mpa.Sum(o.sum, b)
 	}
-	o.vec, o.offs = append(o.vec, b), append(o.offs, off)
+	o.vec, o.places = append(o.vec, b), append(o.places, at)
 	if o.c.tap != nil {
 		o.parts = append(o.parts, b)
 	}
@@ -76,7 +76,7 @@ func (o *outbound) sumLoose() {
 // element.
 func (o *outbound) gatherLoose() {
 	if o.loose < len(o.buf) {
-		o.vec, o.offs = append(o.vec, o.buf[o.loose:len(o.buf):len(o.buf)]), append(o.offs, 0)
+		o.vec, o.places = append(o.vec, o.buf[o.loose:len(o.buf):len(o.buf)]), append(o.places, place{})
 		o.loose = len(o.buf)
 	}
 }

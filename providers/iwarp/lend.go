@@ -10,18 +10,19 @@ var (
 	batches    = sync.Pool{New: func() any {
 		return &batch{
 			todo: make([]item, 0, gatherWorks), buf: make([]byte, 0, combineSize),
-			vec: make([][]byte, 0, 64), offs: make([]int, 0, 64), ends: make([]uint64, 0, 64), // a MiB of frames
+			vec: make([][]byte, 0, 64), places: make([]place, 0, 64), ends: make([]uint64, 0, 64), // a MiB of frames
 		}
 	}}
 )
 
 // batch is the memory of an outbound.
 type batch struct {
-	todo []item
-	buf  []byte
-	vec  [][]byte
-	offs []int
-	ends []uint64
+	todo   []item
+	buf    []byte
+	vec    [][]byte
+	places []place
+	wins   []held
+	ends   []uint64
 }
 
 // borrow is called by who takes the role.
@@ -29,7 +30,7 @@ func (o *outbound) borrow() {
 	if o.lent == nil {
 		b := batches.Get().(*batch)
 		o.lent = b
-		o.todo, o.buf, o.vec, o.offs, o.ends = b.todo, b.buf, b.vec, b.offs, b.ends
+		o.todo, o.buf, o.vec, o.places, o.wins, o.ends = b.todo, b.buf, b.vec, b.places, b.wins, b.ends
 	}
 }
 
@@ -38,9 +39,10 @@ func (o *outbound) giveBack() {
 	b := o.lent
 	clear(o.todo)
 	clear(o.vec)
-	b.todo, b.buf, b.vec, b.offs, b.ends = o.todo[:0], o.buf[:0], o.vec[:0], o.offs[:0], o.ends[:0]
-	o.lent, o.todo, o.buf, o.vec, o.offs, o.ends = nil, nil, nil, nil, nil, nil
-	o.at, o.next, o.loose, o.win = 0, 0, 0, nil
+	clear(o.wins)
+	b.todo, b.buf, b.vec, b.places, b.wins, b.ends = o.todo[:0], o.buf[:0], o.vec[:0], o.places[:0], o.wins[:0], o.ends[:0]
+	o.lent, o.todo, o.buf, o.vec, o.places, o.wins, o.ends = nil, nil, nil, nil, nil, nil, nil
+	o.at, o.next, o.loose = 0, 0, 0
 	batches.Put(b)
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	defaultReads  = 16
+	defaultReads  = 64
 	defaultQueue  = 4096
 	maxMessage    = 1 << 30 // DDP's MO and a Read's size are 32 bits
 	defaultSettle = 100 * time.Millisecond
@@ -66,7 +66,7 @@ var optionTable = map[string]option{
 		func(o *options, v string) bool { return duration(v, &o.settle) }},
 	"setup": {"10s", "how long a peer may take over its MPA request; half of it over its reply", "a duration over 0",
 		func(o *options, v string) bool { return duration(v, &o.setup) && o.setup > 0 }},
-	"reads": {"16", "RDMA Reads in flight in each direction, unless a connection asks otherwise", "1 to 1024",
+	"reads": {"64", "RDMA Reads in flight in each direction, unless a connection asks otherwise", "1 to 1024",
 		func(o *options, v string) bool { return number(v, 1, maxReads, func(n int) { o.reads = n }) }},
 	"reader": {"poller", "where who reads a connection waits: poller (the runtime's), or thread, in the kernel on a thread of its own", readerWant,
 		func(o *options, v string) bool {

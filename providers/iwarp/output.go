@@ -18,42 +18,67 @@ func (o *outbound) await() {
 	}
 }
 
-// attempt is one system call. While memory of a window is among what it takes, the window is
-// held; it is the only time that an answer to a Read touches it. What has moved since is
-// taken from where it is now: Detach has copied it.
+// attempt is one system call. While memory of windows is among what it takes, the windows are
+// held; it is the only time that answers to Reads touch them.
 func (o *outbound) attempt() {
-	o.err = nil
-	if s := o.win; s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.key != o.winKey {
-			o.err = errRevokedMidway
-			return
-		}
-		if s.moves != o.winMoves {
-			o.winMoves = s.moves
-			for i, off := range o.offs {
-				if off > 0 {
-					o.vec[i] = s.mem[off-len(o.vec[i]) : off]
-				}
-			}
-		}
+	if o.err = o.hold(); o.err != nil {
+		return
 	}
 	n, err := o.c.stream.Writev(o.vec[o.next:])
+	o.release(len(o.wins))
 	o.stats.WriteCalls++
 	o.taken += uint64(n)
 	for n > 0 {
 		b := o.vec[o.next]
 		k := min(n, len(b))
 		if n -= k; k == len(b) {
+			if at := o.places[o.next]; at.off > 0 {
+				o.wins[at.win].left--
+			}
 			o.vec[o.next] = nil
-			o.offs[o.next] = 0
+			o.places[o.next] = place{}
 			o.next++
 		} else {
 			o.vec[o.next] = b[k:]
 		}
 	}
 	o.err = err
+}
+
+// hold locks the windows that bytes are still to be taken from. What has moved since is taken from where it is
+// now: Detach has copied it. Nobody else holds more than one window, nor waits for anything while it
+// holds it.
+func (o *outbound) hold() error {
+	for i := range o.wins {
+		w := &o.wins[i]
+		if w.left == 0 {
+			continue
+		}
+		w.s.mu.Lock()
+		if w.s.key != w.key {
+			o.release(i + 1)
+			return errRevokedMidway
+		}
+		if w.s.moves == w.moves {
+			continue
+		}
+		w.moves = w.s.moves
+		for j, at := range o.places {
+			if at.off > 0 && at.win == i {
+				o.vec[j] = w.s.mem[at.off-len(o.vec[j]) : at.off]
+			}
+		}
+	}
+	return nil
+}
+
+// release unlocks those of the first n windows that hold has locked.
+func (o *outbound) release(n int) {
+	for i := range o.wins[:n] {
+		if w := &o.wins[i]; w.left > 0 {
+			w.s.mu.Unlock()
+		}
+	}
 }
 
 // publish adds what was counted to the connection's counters. The connection's mu is held.
@@ -80,18 +105,22 @@ func add(to, from *verbs.Stats) {
 // frame that was begun is ended first, what follows it is dropped. It is called by
 // whoever has both roles, after the connection's end.
 func (o *outbound) farewell(message []byte) bool {
-	vec, offs, rest := o.vec[o.next:], o.offs[o.next:], o.begun()
-	o.vec, o.offs, o.next = nil, nil, 0
+	vec, places, rest := o.vec[o.next:], o.places[o.next:], o.begun()
+	o.vec, o.places, o.next = nil, nil, 0
+	for i := range o.wins {
+		o.wins[i].left = 0
+	}
 	for i := 0; rest > 0; i++ {
 		b := vec[i][:min(len(vec[i]), rest)]
-		off := offs[i]
-		if off > 0 {
-			off -= len(vec[i]) - len(b)
+		at := places[i]
+		if at.off > 0 {
+			at.off -= len(vec[i]) - len(b)
+			o.wins[at.win].left++
 		}
-		o.vec, o.offs = append(o.vec, b), append(o.offs, off)
+		o.vec, o.places = append(o.vec, b), append(o.places, at)
 		rest -= len(b)
 	}
-	o.vec, o.offs = append(o.vec, message), append(o.offs, 0)
+	o.vec, o.places = append(o.vec, message), append(o.places, place{})
 	o.queued = o.taken
 	for _, b := range o.vec {
 		o.queued += uint64(len(b))

@@ -28,11 +28,11 @@ func TestAccepting(t *testing.T) {
 		reads   int
 	}{
 		{"Linux's NFS client, which serves 128 Reads and makes none", map[string]string{"crc": "false"}, "mpa.request",
-			mpa.Frame{Reply: true, Revision: 2, Enhanced: true, Depths: mpa.Depths{ORD: 16}, Private: private}, 16},
+			mpa.Frame{Reply: true, Revision: 2, Enhanced: true, Depths: mpa.Depths{ORD: 64}, Private: private}, 64},
 		{"RFC 5044 §7.1.1: CRC as asked", map[string]string{"crc": "false"}, "mpa.request.crc",
-			mpa.Frame{Reply: true, Revision: 2, CRC: true, Enhanced: true, Depths: mpa.Depths{ORD: 16}, Private: private}, 16},
+			mpa.Frame{Reply: true, Revision: 2, CRC: true, Enhanced: true, Depths: mpa.Depths{ORD: 64}, Private: private}, 64},
 		{"CRC as our option asks", nil, "mpa.request",
-			mpa.Frame{Reply: true, Revision: 2, CRC: true, Enhanced: true, Depths: mpa.Depths{ORD: 16}, Private: private}, 16},
+			mpa.Frame{Reply: true, Revision: 2, CRC: true, Enhanced: true, Depths: mpa.Depths{ORD: 64}, Private: private}, 64},
 		{"depths of both", map[string]string{"crc": "false", "reads": "4"}, "mpa.request.bare",
 			mpa.Frame{Reply: true, Revision: 2, Enhanced: true, Depths: mpa.Depths{IRD: 4, ORD: 4}, Private: private}, 4},
 		{"revision 1 in revision 1", map[string]string{"crc": "false", "reads": "7"}, "mpa.request.rev1",
