@@ -96,6 +96,7 @@ func WithConnections(n int) Option { return func(o *options) { o.conns = max(n, 
 // and with the same XID, attempts to connect included (clients). Default 5; negative: never. Between two of them the
 // call waits, 20 ms at first and 2 s at most, a random half of it; its caller's goroutine is all that is queued, and
 // its context ends the wait. A call that finds no connection at its start is not tried again.
+// Connections lost in a row end a call too: see WithLossLimit.
 func WithRetransmits(n int) Option { return func(o *options) { o.retries = n } }
 
 // WithLossLimit gives a call up, with a *GaveUpError, when n connections in a row were lost while they carried it
