@@ -137,7 +137,8 @@ func WithServerInterceptor(i ServerInterceptor) Option {
 }
 
 // WithWorkers bounds the goroutines that run handlers (servers). One connection gets a quarter of them, one
-// address as many as it leaves free: slow calls of one do not keep others waiting. Default 256.
+// address as many as it leaves free: slow calls of one do not keep others waiting. Below 8 a connection is served one
+// call at a time, so no handler may wait for another call of the same connection. Default 256.
 func WithWorkers(n int) Option { return func(o *options) { o.workers = max(n, 1) } }
 
 // WithAuthFlavor lets a take the calls of its flavor (servers): it says who calls (Request.Identity), refuses, and
