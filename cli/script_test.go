@@ -38,8 +38,10 @@ func TestScripts(t *testing.T) {
 				return !signal.Ignored(syscall.SIGHUP), nil
 			}
 			if cond == "rpcbind" {
-				_, missing := exec.LookPath("rpcbind")
-				return missing == nil && exec.Command("unshare", "-mn", "true").Run() == nil, nil
+				_, noDaemon := exec.LookPath("rpcbind")
+				_, noIP := exec.LookPath("ip")
+				_, noServices := os.Stat("/etc/services")
+				return errors.Join(noDaemon, noIP, noServices) == nil && exec.Command("unshare", "-mn", "true").Run() == nil, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
