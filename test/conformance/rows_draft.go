@@ -26,7 +26,7 @@ func rowsDraft() []Row {
 		Tests:  tests(responder("v2 unknown option", "v2 unknown option as a reply"), requester("v2 an unknown operation as a call")),
 	})...)
 	planned := func(level Level, text string) Row {
-		return Row{Level: level, Text: text, Status: Planned, Until: "props"}
+		return Row{Level: level, Text: text, Status: Planned, Until: "cmd/rpcrdma-ext-props"}
 	}
 	all = append(all, section(draft, "5.1.1",
 		planned(Must, "A property value that goes beyond the message is an XDR error."),
@@ -72,13 +72,13 @@ func rowsDraft() []Row {
 			Level:  Must,
 			Text:   "rdma_optdir of an OPTIONAL with a payload is the RPC message's type.",
 			Status: Planned,
-			Until:  "extensions",
+			Until:  "cmd/rpcrdma-ext-props",
 		},
 		Row{
 			Level:  Must,
 			Text:   "rdma_optdir of an OPTIONAL without one is CALL from requesters and REPLY from responders.",
 			Status: Planned,
-			Until:  "extensions",
+			Until:  "cmd/rpcrdma-ext-props",
 		},
 	)...)
 	all = append(all, section(draft, "6.2.3",
