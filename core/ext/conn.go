@@ -15,7 +15,7 @@ type Conn interface {
 	// Request asks the engine to change something of the connection; done may be nil. See Request.
 	Request(r Request, done func(error))
 	// Offer sets the value, as XDR, of a property that the extension declares. What is offered before Connect
-	// returns is part of the first exchange; what is offered later is an update. fixed: it will not
+	// returns, or before a Starter has started, is part of the first exchange; what is offered later is an update. fixed: it will not
 	// change. nil takes it back to its default.
 	Offer(id uint32, value []byte, fixed bool)
 	// Ask asks the peer to change its value of a property that the extension declares. done gets what became

@@ -17,7 +17,8 @@ type Carrier interface {
 	Offered(id uint32, value []byte, fixed bool)
 	// Asked: an extension wants the peer's value changed. It is answered by Conn.Settle.
 	Asked(t Token, id uint32, value []byte)
-	// Begin comes when every extension of the connection has begun, after what they offered at once.
+	// Begin comes when every extension of the connection has begun, each Starter among them too or late, after what
+	// they offered until then.
 	Begin()
 }
 

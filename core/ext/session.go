@@ -1,10 +1,12 @@
 package ext
 
+import "time"
+
 // Session is an extension's half of one connection. The engine calls it, and the functions that it gave to Conn, one at
 // a time and in order, on a goroutine that is neither the connection's reader nor a caller's. A call that takes long
 // holds up this extension on this connection and nothing else.
 //
-// A Session may also be an Owner, a Carrier, a Watcher or a Wrapper.
+// A Session may also be an Owner, a Carrier, a Watcher, a Wrapper or a Starter.
 type Session interface {
 	// Message takes an operation of the peer's that is not in answer to one sent. Where it has a
 	// token it is to be answered: by Conn.Answer, at any time before the operation's deadline. Messages
@@ -12,6 +14,14 @@ type Session interface {
 	Message(m Message)
 	// Closed is the last call: the connection has ended. err is nil where it ended in order.
 	Closed(err error)
+}
+
+// Starter is a Session that has not done all of its beginning when Connect returns: one in another process. What it
+// offers until it has is part of the first exchange of properties too.
+type Starter interface {
+	// Starting is the first call, right after Connect. Carrier.Begin waits until done has been called, from any goroutine,
+	// or until most is over; most is at most a second. Nothing else waits. done does not block; later calls of it do nothing.
+	Starting(done func()) (most time.Duration)
 }
 
 // Watcher is a Session that wants to see the bytes attached to the RPCs it declares.
