@@ -24,10 +24,13 @@ type Conn interface {
 	// Settle answers Owner.Requested and Carrier.Asked.
 	Settle(t Token, c Change)
 	// Attach wraps each call of ours, from the next one on, into the operation op, which declares Wraps, with
-	// info as the extension's bytes; nil ends it. Attach only what the peer has announced that it takes.
+	// info as the extension's bytes; nil ends it. Attach only what the peer has announced that it takes: where it
+	// refuses the operation all the same, the call goes again without it, and so do those that follow. No bytes, but not nil:
+	// only calls that bring bytes of their own for op are wrapped. Of several extensions' attachments the call's own
+	// goes, else that of the extension declared first: one message is wrapped once.
 	Attach(op string, info []byte)
 	// Consumed says that n messages of op, sent by us, are known to have been consumed by the peer:
-	// their places in its window are free. Where an extension has no such proof the engine's own serves (D-8).
+	// their places in its window are free. op declares Proves; for others the engine's own proof serves (D-8).
 	Consumed(op string, n int)
 	// Open opens the connection that the extension gates.
 	Open()

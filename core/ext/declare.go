@@ -82,6 +82,8 @@ type Op struct {
 	// Window is how many of it, as sent by the peer, may be unconsumed: as many receives are posted for them beyond the credits.
 	// Default 1; of an operation that is only sent in answer, that of its question. At most 256.
 	Window int
+	// Proves: what the peer has consumed of it is told by the extension, through Conn.Consumed, and by nothing else.
+	Proves bool
 	// Deadline is how long the extension may take to answer one; then Late is. Default 1 s, at most 1 min.
 	Deadline time.Duration
 	// Late is the verdict when it takes longer, or is down. Default: Refuse(System) where there is an answer,
@@ -106,7 +108,8 @@ const (
 	// Wraps: an RPC message, whose chunk lists lie in rdma_optinfo behind the extension's bytes:
 	// opaque<>, then rpcrdma2_chunk_lists. It costs the credit of its RPC.
 	Wraps
-	// Part: a piece of an RPC message, not its last. Class Payload.
+	// Part: a piece of an RPC message, not its last. Class Payload. Its whole rdma_optinfo is the extension's. It takes
+	// a place of its window, and its rdma_xid and direction are the RPC's.
 	Part
 )
 
