@@ -32,7 +32,7 @@ type Conn struct {
 	settle time.Time     // nothing leaves before (D-39); zero: at once
 
 	in        inbound      // used by Complete only
-	dirty     atomic.Bool  // posted since the last Flush
+	dirty     atomic.Bool  // something lies posted that nobody has begun to flush
 	leading   atomic.Bool  // a caller is in Drive
 	followers atomic.Int32 // callers that wait, or are about to, for who leads
 

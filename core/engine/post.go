@@ -23,7 +23,6 @@ func workID(k workKind, i uint32) uint64 { return uint64(i)<<3 | uint64(k) }
 // mu held, and not when down. An error of Post means that the connection is ending: Disconnected
 // follows and takes care of what is left.
 func (c *Conn) post(ws []verbs.Work) {
-	c.dirty.Store(true)
 	if len(c.outbox) == 0 {
 		ws = ws[c.submit(ws):]
 	}
@@ -40,14 +39,17 @@ func (c *Conn) drain() {
 		return
 	}
 	if n := c.submit(c.outbox); n > 0 {
-		c.dirty.Store(true)
 		c.outbox = slices.Delete(c.outbox, 0, n)
 	}
 }
 
-// submit posts as many of ws as the send queue takes. Called with mu held.
+// submit posts as many of ws as the send queue takes. Whoever made it do so flushes afterwards, or is within Complete,
+// which does. Called with mu held.
 func (c *Conn) submit(ws []verbs.Work) int {
 	n, err := c.vc.Post(ws)
+	if n > 0 {
+		c.dirty.Store(true) // not before Post: another's flush would take the flag, and find nothing posted yet
+	}
 	for i := range ws[:n] {
 		if id := ws[i].ID; workKind(id&7) == workSend {
 			if b := c.sends.all[id>>3]; b.answer {
