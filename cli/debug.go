@@ -38,7 +38,8 @@ var eventNames = [...]string{obs.ConnUp: "up", obs.ConnDown: "down", obs.Negotia
 	obs.CallRecv: "call received", obs.ReplySent: "reply sent", obs.ReplyRecv: "reply received", obs.ReadDone: "read done",
 	obs.WriteDone: "write done", obs.Fenced: "fenced", obs.ErrorSent: "error sent", obs.ErrorRecv: "error received",
 	obs.Dropped: "dropped", obs.CreditWait: "waits for credit", obs.CallDone: "call done", obs.CallCancel: "call cancelled",
-	obs.CreditGrant: "credits"}
+	obs.CreditGrant: "credits", obs.ControlSent: "operation sent", obs.ControlRecv: "operation received", obs.ControlLate: "operation left to its default",
+	obs.ExtPanic: "extension panicked"}
 
 // Record implements obs.Recorder.
 func (d *debugLog) Record(e obs.Event) {

@@ -151,6 +151,7 @@ func (c *Conn) called(version uint32) {
 	}
 	c.mu.Unlock()
 	if act == NegOpen {
+		c.ext.begin(version)
 		c.event(obs.Event{Kind: obs.Negotiated, Arg: int64(version)})
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
@@ -66,6 +67,8 @@ type Config struct {
 	// Versions remembers what servers support, under Peer. nil: nothing is remembered.
 	Versions *VersionCache
 	Peer     string
+	// Extensions are the optional operations and properties of version 2 that the connection has. nil: none.
+	Extensions *ext.Set
 	// Serve takes calls. It runs within Complete: it must not block. nil: calls are
 	// dropped.
 	Serve func(*Request)

@@ -41,6 +41,8 @@ type Conn struct {
 	timeout uint32        // CallTimeout in ticks
 	fabric  verbs.Stats   // onTick's
 
+	ext *extensions // nil: none
+
 	share *share // of chunk memory for the peer's calls, with others of its address
 
 	mu       sync.Mutex    // guards what follows, and covers every Post
@@ -119,6 +121,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		RemoteInvalidate: e.dom.Caps().RemoteInvalidate,
 		SendSize:         cfg.Inline, RecvSize: cfg.Inline,
 	}
+	c.ext = newExtensions(c, cfg.Extensions)
 	if err := c.reserve(); err != nil {
 		return nil, err
 	}
@@ -382,6 +385,7 @@ func (c *Conn) Disconnected(err error) {
 	for _, r := range finished {
 		r.finish()
 	}
+	c.ext.end(err)
 	// Handlers still hold receives: what was promised to this connection is free when they are done.
 	c.afterServing(func() {
 		c.in.close()
@@ -445,7 +449,7 @@ func (c *Conn) dropCalls(err error) {
 // works with fewer credits.
 func (c *Conn) reserve() error {
 	for {
-		c.reserved = c.asks() + c.allows() + controlReceives
+		c.reserved = c.asks() + c.allows() + c.control()
 		if c.ep.recv == nil {
 			return nil
 		}
@@ -459,6 +463,9 @@ func (c *Conn) reserve() error {
 		c.cfg.Credits /= 2
 	}
 }
+
+// control is the receives for messages without an RPC.
+func (c *Conn) control() int { return controlReceives + c.ext.extra() }
 
 func (c *Conn) unreserve() {
 	c.ep.pool.dropShare(c.share)

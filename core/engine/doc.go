@@ -6,14 +6,17 @@
 // connection of it. A Call goes out through Conn.Do; a Request comes in through
 // Config.Serve and leaves through Request.Reply. Both carry RPC messages as encoded
 // streams with bulk items: no program, procedure or binding table enters here, no
-// properties, no NFS, no sockets.
+// meaning of a property, no NFS, no sockets. Config.Extensions are package ext's, of which it knows declarations only.
 //
-// Pure parts, which take events and return values: negotiate.go (version), credits.go. The shell
+// Pure parts, which take events and return values: negotiate.go (version), credits.go, control.go (windows of
+// operations without an RPC, and what proves them consumed). The shell
 // around them: endpoint.go, gate.go and memory.go (what connections share); conn.go (life and
 // completions), recv.go (which message is this), receives.go, post.go (send buffers and the send
 // queue); requester.go, expose.go (chunks), replan.go (what a refusal asks for), fence.go and cancel.go (a call's ways
 // out); watch.go (idle, stalled, mute); responder.go, blame.go. A server calls its client back by requester and
-// responder too: backward.go has what differs. With -tags invariants an endpoint that ends panics unless everything has come back
+// responder too: backward.go has what differs. Extensions: extend.go (their life on a connection), session.go (the goroutine that
+// they are called on), extconn.go (what they have of the connection), operation.go (what comes), outbound.go (what they
+// send), proptable.go. With -tags invariants an endpoint that ends panics unless everything has come back
 // (invariants_on.go).
 //
 // Ownership. One mutex per Conn guards its state and covers every Post, so the order of
@@ -23,5 +26,5 @@
 // serves it until Reply or Drop. Complete runs on one goroutine at a time; what only
 // it uses is marked so.
 //
-// Imports: chunk, wire, xdr, rpcmsg, verbs, obs.
+// Imports: chunk, ext, wire, xdr, rpcmsg, verbs, obs.
 package engine

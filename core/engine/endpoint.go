@@ -39,7 +39,7 @@ type Endpoint struct {
 // EndpointConfig bounds an endpoint.
 type EndpointConfig struct {
 	// Receives is the most that all connections together may have reserved; each takes its credits, its
-	// backward credits and 6 more. Default 131072; software providers make them resident only when messages arrive.
+	// backward credits, 6 more, and what its extensions' operations need. Default 131072; software providers make them resident only when messages arrive.
 	Receives int
 	// Inline is the bytes of a receive: the largest Config.Inline of its connections. Default 4096.
 	Inline int

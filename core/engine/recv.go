@@ -52,6 +52,10 @@ func (in *inbound) received(cp *verbs.Completion) {
 	}
 	h := in.hdr
 	n, err := h.Parse(cp.Buf, c.cfg.Profile)
+	if h.Proc >= wire.Optional && c.ext.claims(h, err) {
+		in.operation(h, cp.Buf, n, err, buf)
+		return
+	}
 	if err != nil {
 		in.refuse(err)
 		buf.put()
@@ -140,6 +144,9 @@ func (in *inbound) refuse(err error) {
 	if he.Reason == wire.BadVersion {
 		he.DirKnown = false // nobody has read as far
 	}
+	if he.Version >= wire.Version2 && he.Proc >= wire.ConnProp {
+		he.Reason = wire.BadProc // nobody here is to judge what it carries
+	}
 	low, high := c.versionRange()
 	if he.Reason != wire.TooShort && (he.Version < low || he.Version > high) {
 		he.Reason = wire.BadVersion // the version is judged before what follows it (T-16)
@@ -172,6 +179,12 @@ func (c *Conn) versionRange() (low, high uint32) {
 func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 	c := in.c
 	c.mu.Lock()
+	if h.Proc == wire.ErrorMsg && c.ext.refused(h) {
+		c.mu.Unlock()
+		c.event(obs.Event{Kind: obs.ErrorRecv, XID: h.XID, Arg: int64(h.Err.Code)})
+		c.ext.pump()
+		return
+	}
 	call := c.pending.at(h.XID)
 	if call != nil && invalidated != 0 && !c.remoteInvalidated(call, invalidated) {
 		c.counters.BadInvalidate++ // of another call, or of none: that call's fence fails and tells (D-25)
@@ -182,8 +195,12 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 		in.drop(h.XID)
 		return
 	case h.Proc == wire.ErrorMsg:
+		room := c.ext.replied(call.after)
 		failed := c.errorReply(call, h)
 		c.mu.Unlock()
+		if room {
+			c.ext.pump()
+		}
 		c.event(obs.Event{Kind: obs.ErrorRecv, XID: h.XID, Arg: int64(h.Err.Code)})
 		if failed {
 			c.Close() // the next call may find another server
@@ -202,9 +219,14 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 	opened := c.confirmed(h)
 	limit := c.credits.limit
 	c.dropCredit(call)
+	room := c.ext.replied(call.after)
 	c.end(call, callDone, nil)
 	c.mu.Unlock()
+	if room {
+		c.ext.pump()
+	}
 	if opened {
+		c.ext.begin(h.Version)
 		c.event(obs.Event{Kind: obs.Negotiated, Arg: int64(h.Version)})
 	}
 	if limit != granted {

@@ -73,6 +73,7 @@ type Call struct {
 	sameRow    *Call // in Conn.pending
 	listed     bool
 	tick       uint32 // when it began
+	after      uint64 // operations without an RPC that were sent before it
 	fencing    int    // Invalidates posted and not completed
 	detaching  bool   // cancel works on the windows
 	bounded    bool   // has a deadline of its own
@@ -364,6 +365,7 @@ func (c *Conn) dropCredit(call *Call) {
 
 // grantWaiting hands out what is free. Called with mu held.
 func (c *Conn) grantWaiting() {
+	c.ext.lend()
 	failed := c.neg.State == NegFailed
 	for failed || c.credits.free() {
 		call := c.waiting.pop()
@@ -518,7 +520,7 @@ func (c *Conn) sendCall(call *Call) error {
 	}
 	call.state = callSent
 	call.settled.Store(false)
-	call.index = c.calls.add(call)
+	call.index, call.after = c.calls.add(call), c.ext.sentSoFar()
 	c.pending.add(call)
 	c.live.push(call)
 	c.works = append(c.works[:0], sb.work(size))

@@ -117,7 +117,11 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	r.owed = true
 	within := c.owe()
 	closing := c.closing
+	room := c.ext.called()
 	c.mu.Unlock()
+	if room {
+		c.ext.pump()
+	}
 	if !within || closing {
 		if closing {
 			in.drop(r.Header.XID)
@@ -138,7 +142,7 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 // with mu held.
 func (c *Conn) owe() bool {
 	c.owed++
-	if c.owed <= c.allows()+controlReceives {
+	if c.owed <= c.allows()+c.control() {
 		return true
 	}
 	c.Abort(fmt.Errorf("%w: %d calls in flight, %d granted", ErrCreditOverrun, c.owed, c.allows()))

@@ -274,7 +274,7 @@ func (c *Conn) sendAsk(p *Call) bool {
 	}
 	b := append(p.head.Append(sb.bytes(p.head.Len()+p.Msg.Len())), p.Msg.Bytes()...)
 	p.state = callSent
-	p.index = c.calls.add(p)
+	p.index, p.after = c.calls.add(p), c.ext.sentSoFar()
 	c.pending.add(p)
 	c.works = append(c.works[:0], sb.work(len(b)))
 	c.post(c.works)

@@ -71,7 +71,8 @@ type Op struct {
 	// Answer is the name of the operation that answers this one; its own name where the answer has the same id and
 	// direction REPLY. Empty: it is one-way.
 	Answer string
-	// Reply: it is only sent in answer to another (RESPROP). Its direction is REPLY.
+	// Reply: its direction is REPLY, and nothing answers it. One that is another's Answer is sent by Conn.Answer only
+	// (RESPROP), any other by Conn.Send.
 	Reply bool
 	// Payload says what follows its header.
 	Payload PayloadRule

@@ -34,6 +34,15 @@ type Counters struct {
 	ZeroCredit                   uint64 // grants of 0 taken as 1
 	BadInvalidate                uint64 // rdma_inv_handle that names no handle of its header, or a wrong key invalidated
 	PulledUp                     uint64 // bytes of RPC messages copied into send buffers
+
+	// Of extensions (version 2). What is refused or discarded on arrival is in ErrorsSent and Dropped.
+	ControlSent     uint64 // operations without an RPC sent, answers included
+	ControlRecv     uint64 // the same received, and handed to an extension
+	ControlRefused  uint64 // operations of ours that the peer answered with an error
+	ControlTimedOut uint64 // operations of ours without the answer that they are to have
+	ControlLate     uint64 // operations of the peer's that an extension left to their default
+	ExtIgnored      uint64 // what an extension asked for against its declaration, or with a token that is not good any more
+	ExtPanics       uint64 // sessions that panicked, and are out of service for their connection
 }
 
 // Add adds o to c, field by field; gauges too.

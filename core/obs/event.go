@@ -23,6 +23,10 @@ const (
 	CallDone                    // a call ended at the requester; Arg: 1 when in error
 	CallCancel                  // a caller gave up; the call became an orphan
 	CreditGrant                 // the grant changed; Arg: the new grant
+	ControlSent                 // an operation without an RPC: Bytes, Arg: its rdma_proc, or else its rdma_opttype
+	ControlRecv                 // the same; Bytes of its own
+	ControlLate                 // an extension left one to its default; Arg as above
+	ExtPanic                    // an extension panicked; Arg: its place in the set
 )
 
 // Form is how an RPC message travels (RFC 8166 §3.5).

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -166,6 +167,10 @@ func WithTCPRecord(n int) Option { return func(o *options) { o.tcpMax = n } }
 // trust AUTH_SYS ask for one (Linux's exports do, unless they are "insecure"). Without the privilege any
 // port is used.
 func WithReservedPort() Option { return func(o *options) { o.lowPort = true } }
+
+// WithExtensions gives connections the optional operations and properties of version 2 that s has (clients, listeners). A
+// peer that has none of them, or that speaks version 1, is talked to as if they were not there.
+func WithExtensions(s *ext.Set) Option { return func(o *options) { o.engine.Extensions = s } }
 
 // CallOption changes one call. It is a value, so that options allocate nothing.
 type CallOption struct {

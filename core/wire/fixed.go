@@ -44,6 +44,12 @@ func (h *Header) Append(b []byte) []byte {
 	panic(fmt.Sprintf("wire: append of %v in version %d", h.Proc, h.Version))
 }
 
+// AppendFixed appends the four words that all versions share, FixedLen bytes: what begins a message of a procedure
+// that this package does not know.
+func (h *Header) AppendFixed(b []byte) []byte {
+	return appendFixed(b, h.XID, h.Version, h.Credit, h.Proc)
+}
+
 // Len is the number of bytes Append appends.
 func (h *Header) Len() int {
 	switch {

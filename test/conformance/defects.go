@@ -252,7 +252,7 @@ func defectsOfTraps() []Defect {
 			"depth := max(c.caps.MaxReads, 1)", "depth := 1",
 			"test/conformance TestReadsInFlight"},
 		{"fewer calls taken than granted", "T-27", fileResponder,
-			"if c.owed <= c.allows()+controlReceives {", "if c.owed < c.allows() {",
+			"if c.owed <= c.allows()+c.control() {", "if c.owed < c.allows() {",
 			answered("v1 as many calls as granted")},
 		{"lengths summed in 32 bits", "T-28", fileCheck,
 			"n += uint64(reads[i].Length)", "n = uint64(uint32(n) + reads[i].Length)",
