@@ -69,6 +69,8 @@ type Config struct {
 	Peer     string
 	// Extensions are the optional operations and properties of version 2 that the connection has. nil: none.
 	Extensions *ext.Set
+	// Panicked, if not nil, is told of a session that panicked: its extension is out of service for that connection.
+	Panicked func(*PanicError)
 	// Serve takes calls. It runs within Complete: it must not block. nil: calls are
 	// dropped.
 	Serve func(*Request)

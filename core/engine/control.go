@@ -16,7 +16,8 @@ type control struct {
 
 type controlOp struct {
 	window int
-	out    int // reserved, and sent and not known to be consumed
+	out    int  // reserved, and sent and not known to be consumed
+	own    bool // only its extension proves consumption
 }
 
 // sentOp is a message that the peer may not have consumed.
@@ -49,7 +50,8 @@ const (
 	// proofCalls: calls have been received, and none was ever granted more than grant at a time. Of more than that many
 	// since a message, the last was sent after a reply that came behind the message.
 	proofCalls
-	// proofOwn: the extension knows that the n oldest of op are consumed.
+	// proofOwn: the extension knows that the n oldest of op are consumed. Of an operation that declares so it is the
+	// only proof, of others it is none.
 	proofOwn
 )
 
@@ -85,7 +87,7 @@ func (c *control) post(s sentOp) {
 func (c *control) step(ev controlEvent, gone []sentOp) []sentOp {
 	keep := c.sent[:0]
 	for _, s := range c.sent {
-		if !ev.proves(&s) {
+		if c.ops[s.op].own != (ev.kind == proofOwn) || !ev.proves(&s) {
 			keep = append(keep, s)
 			continue
 		}

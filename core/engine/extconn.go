@@ -65,8 +65,12 @@ func (e *extConn) Attach(op string, info []byte) {
 func (e *extConn) Consumed(op string, n int) {
 	c := e.x.c
 	c.mu.Lock()
-	if i := e.x.opNamed(e.session, op); i >= 0 && n > 0 && e.state < sessionAbsent {
-		e.x.prove(controlEvent{kind: proofOwn, op: i, n: n})
+	if e.state < sessionAbsent {
+		if i := e.x.opNamed(e.session, op); i >= 0 && n > 0 && e.x.ctl.ops[i].own {
+			e.x.prove(controlEvent{kind: proofOwn, op: i, n: n})
+		} else {
+			c.counters.ExtIgnored++
+		}
 	}
 	c.mu.Unlock()
 	e.x.pump()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ type extensions struct {
 
 	// Guarded by Conn.mu.
 	started bool // every session has begun
+	open    bool // the carrier has been told so, and each Starter was done or late
 	over    bool // the connection has ended
 	users   int  // goroutines, and the connection while it lives: the last leaves the endpoint
 	ctl     control
@@ -57,7 +59,7 @@ func newExtensions(c *Conn, set *ext.Set) *extensions {
 		x.sessions = append(x.sessions, s)
 	}
 	for i := range x.ops {
-		x.ctl.ops[i].window = x.ops[i].Op.Window
+		x.ctl.ops[i].window, x.ctl.ops[i].own = x.ops[i].Op.Window, x.ops[i].Op.Proves
 	}
 	x.receives = x.countReceives()
 	x.initProps()
@@ -145,6 +147,7 @@ func (x *extensions) start() {
 	for _, s := range x.sessions {
 		if s.state == sessionStarting && s.s != nil {
 			s.state = sessionUp
+			s.starting()
 			continue
 		}
 		if s.state == sessionStarting {
@@ -155,6 +158,7 @@ func (x *extensions) start() {
 			fail = &GateError{s.decl.Name}
 		}
 	}
+	x.offerAll()
 	x.beginCarrier()
 	for _, s := range x.sessions {
 		if x.over && s.state != sessionAbsent {
@@ -189,7 +193,8 @@ func (x *extensions) end(err error) {
 	x.endSettles()
 	clear(x.tokens)
 	for _, s := range x.sessions {
-		s.lines, s.waiting = nil, 0
+		s.tasks = slices.DeleteFunc(s.tasks, func(t task) bool { return t.q != nil })
+		s.lines = nil
 		if x.started && s.state != sessionAbsent {
 			s.close(err)
 			s.kick()
@@ -281,6 +286,16 @@ func (x *extensions) onTimer() {
 		late = append(late, q)
 	}
 	x.expireSends(now)
+	for _, s := range x.sessions {
+		switch {
+		case s.startBy.IsZero():
+		case s.startBy.After(now):
+			x.alarm(s.startBy)
+		default:
+			s.startBy = time.Time{}
+		}
+	}
+	x.beginCarrier()
 	x.c.mu.Unlock()
 	for _, q := range late {
 		x.late(q)

@@ -25,6 +25,18 @@ func (e *Endpoint) mustBeEmpty() {
 	}
 }
 
+// left counts what the end of a connection should have settled.
+func (x *extensions) left() int {
+	if x == nil {
+		return 0
+	}
+	n := x.users + len(x.tokens) + x.out.waiting + len(x.out.known) + x.out.lent + x.ctl.held
+	for _, s := range x.sessions {
+		n += len(s.tasks)
+	}
+	return n
+}
+
 func (c *Conn) mustBeEmpty() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +54,7 @@ func (c *Conn) mustBeEmpty() {
 		{"calls with work posted", calls}, {"requests", requests}, {"calls pending", c.pending.n},
 		{"requests served", c.serving}, {"answers owed", c.owed}, {"credits in use", c.credits.inUse},
 		{"send buffers out", c.sends.out}, {"works waiting", len(c.outbox)}, {"RDMA Reads waiting", c.readq.len()},
-		{"orphans", c.orphans}, {"bytes of orphans", c.orphaned},
+		{"orphans", c.orphans}, {"bytes of orphans", c.orphaned}, {"of its extensions' affairs", c.ext.left()},
 	} {
 		if left.n != 0 {
 			panic(fmt.Sprintf("engine: connection %d ended with %d %s", c.id, left.n, left.what))

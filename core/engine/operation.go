@@ -164,11 +164,15 @@ func (x *extensions) late(q *question) {
 	}
 }
 
-// unsupported answers a message to a session that is not there. Without mu.
+// unsupported answers a question to a session that is not there. Without mu.
 func (x *extensions) unsupported(q *question) {
 	if q.op >= 0 {
 		x.refuse(q, ext.InvalidOption)
+		return
 	}
+	x.c.mu.Lock()
+	q.settle(ext.Change{Kind: ext.Rejected})
+	x.c.mu.Unlock()
 }
 
 // answer is Conn.Answer. Without mu.

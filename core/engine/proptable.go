@@ -85,16 +85,26 @@ func (x *extensions) offer(p *property) {
 	}})
 }
 
-// beginCarrier tells the carrier what there is, and that this is all. Called with mu held.
-func (x *extensions) beginCarrier() {
-	if x.carrier == nil || x.over {
-		return
-	}
+// offerAll tells the carrier what extensions begin with. Called with mu held.
+func (x *extensions) offerAll() {
 	for _, id := range slices.Sorted(maps.Keys(x.props)) {
 		if p := x.props[id]; p.given {
 			x.offer(p)
 		}
 	}
+}
+
+// beginCarrier tells the carrier, once nobody is starting any more, that all have begun. Called with mu held.
+func (x *extensions) beginCarrier() {
+	if x.carrier == nil || x.open || !x.started || x.over {
+		return
+	}
+	for _, s := range x.sessions {
+		if !s.startBy.IsZero() {
+			return
+		}
+	}
+	x.open = true
 	x.carrier.push(task{run: func(s ext.Session) {
 		if to, ok := s.(ext.Carrier); ok {
 			to.Begin()

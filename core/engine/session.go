@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -24,8 +26,9 @@ type session struct {
 
 	state   sessionState
 	s       ext.Session
-	known   bool // the peer has shown that it has the extension
-	gate    bool // keeps the connection gated
+	startBy time.Time // a Starter's, until it is done
+	known   bool      // the peer has shown that it has the extension
+	gate    bool      // keeps the connection gated
 	running bool
 	tasks   []task
 	waiting int           // of what Limits.Queue bounds
@@ -45,7 +48,7 @@ const (
 // task is something to tell a session.
 type task struct {
 	run    func(ext.Session)
-	q      *question // not nil: only while that waits
+	q      *question // that it hands over
 	counts bool      // in session.waiting
 	last   bool      // Closed
 }
@@ -70,13 +73,44 @@ type question struct {
 func (s *session) connect(x ext.Extension) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.panicked()
+			s.panicked(v)
 		}
 	}()
 	got := x.Connect(s.conn)
 	s.x.c.mu.Lock()
 	s.s = got
 	s.x.c.mu.Unlock()
+}
+
+// mostStarting is how long a Starter may keep Carrier.Begin back.
+const mostStarting = time.Second
+
+// starting queues what a Starter hears first. Called with mu held.
+func (s *session) starting() {
+	st, ok := s.s.(ext.Starter)
+	if !ok {
+		return
+	}
+	c := s.x.c
+	by := func(t time.Time) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if s.startBy.IsZero() {
+			return
+		}
+		s.startBy = t
+		if t.IsZero() {
+			s.x.beginCarrier()
+		} else {
+			s.x.alarm(t)
+		}
+	}
+	s.startBy = time.Now().Add(mostStarting)
+	s.x.alarm(s.startBy)
+	s.tasks = slices.Insert(s.tasks, 0, task{run: func(ext.Session) {
+		most := st.Starting(func() { by(time.Time{}) })
+		by(time.Now().Add(min(most, mostStarting)))
+	}})
 }
 
 // push queues t. Called with mu held.
@@ -121,13 +155,10 @@ func (s *session) run() {
 		t := s.tasks[0]
 		s.tasks[0] = task{}
 		s.tasks = s.tasks[1:]
-		switch {
-		case t.q != nil && s.x.tokens[t.q.token] != t.q:
-			continue // it was late
-		case t.q != nil:
+		if t.q != nil {
 			t.q.delivered = true
-			s.waiting--
-		case t.counts && s.waiting > 0:
+		}
+		if t.q != nil || t.counts {
 			s.waiting--
 		}
 		mu.Unlock()
@@ -141,23 +172,39 @@ func (s *session) run() {
 func (s *session) do(t task) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.panicked()
+			s.panicked(v)
 		}
 	}()
 	t.run(s.s)
 }
 
+// PanicError is what an extension's session panicked with.
+type PanicError struct {
+	Extension string
+	Conn      uint64 // Conn.ID
+	Value     any
+	Stack     []byte
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("extension %q panicked on connection %d: %v", e.Extension, e.Conn, e.Value)
+}
+
 // panicked takes the session out of service for the connection's life. Without mu.
-func (s *session) panicked() {
+func (s *session) panicked(v any) {
 	c := s.x.c
+	if c.cfg.Panicked != nil {
+		c.cfg.Panicked(&PanicError{Extension: s.decl.Name, Conn: c.id, Value: v, Stack: debug.Stack()})
+	}
 	c.mu.Lock()
 	c.counters.ExtPanics++
 	if s.state < sessionAbsent {
 		s.state = sessionDown
 	}
-	s.tasks = slices.DeleteFunc(s.tasks, func(t task) bool { return !t.last })
 	late := s.drop()
 	s.x.dropSends(s)
+	s.startBy = time.Time{}
+	s.x.beginCarrier()
 	gate := s.gate
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.ExtPanic, Arg: int64(s.i)})
@@ -170,7 +217,7 @@ func (s *session) panicked() {
 	c.flush()
 }
 
-// drop ends all questions to s, and returns them. Called with mu held.
+// drop ends all that s was to do but Closed, and returns the questions among it. Called with mu held.
 func (s *session) drop() (qs []*question) {
 	for _, q := range s.x.tokens {
 		if q.s == s {
@@ -178,6 +225,7 @@ func (s *session) drop() (qs []*question) {
 			qs = append(qs, q)
 		}
 	}
+	s.tasks = slices.DeleteFunc(s.tasks, func(t task) bool { return !t.last })
 	s.lines, s.waiting = nil, 0
 	return qs
 }
@@ -219,6 +267,7 @@ func (x *extensions) settled(q *question) {
 	s := q.s
 	if !q.delivered {
 		s.waiting--
+		s.tasks = slices.DeleteFunc(s.tasks, func(t task) bool { return t.q == q })
 	}
 	l := s.lines[q.op]
 	if q.op < 0 || l == nil {

@@ -9,10 +9,12 @@ import "time"
 // A Session may also be an Owner, a Carrier, a Watcher, a Wrapper or a Starter.
 type Session interface {
 	// Message takes an operation of the peer's that is not in answer to one sent. Where it has a
-	// token it is to be answered: by Conn.Answer, at any time before the operation's deadline. Messages
-	// of the same operation come one after the other has been answered.
+	// token it is to be answered: by Conn.Answer, at any time before the operation's deadline, which runs from when it
+	// came; one-way operations by Accept or Refuse. Messages of the same operation come one after the other has been
+	// answered.
 	Message(m Message)
-	// Closed is the last call: the connection has ended. err is nil where it ended in order.
+	// Closed is the last call: the connection has ended. err is nil where it ended in order. The end of whom the
+	// connection belongs to, a client or a listener, waits until it has returned.
 	Closed(err error)
 }
 
@@ -41,7 +43,7 @@ type Message struct {
 	Optional bool
 	// Info is rdma_optinfo, or what follows rdma_proc; it is the Session's to keep.
 	Info []byte
-	// Token names it to Conn.Answer; 0: there is nothing to answer.
+	// Token names it to Conn.Answer; 0: its direction is REPLY, and there is nothing to answer.
 	Token Token
 }
 

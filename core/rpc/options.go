@@ -53,6 +53,9 @@ func newOptions(opts []Option) (options, error) {
 	if o.engine.Inline != 0 {
 		o.memory.Inline = o.engine.Inline
 	}
+	o.engine.Panicked = func(e *engine.PanicError) {
+		o.log.Error("extension panicked", "extension", e.Extension, "connection", e.Conn, "panic", e.Value, "stack", string(e.Stack))
+	}
 	if o.err == nil {
 		o.err = o.engine.Check()
 	}
@@ -157,7 +160,8 @@ func WithAuthFlavor(a rpcmsg.ServerAuth) Option {
 // WithReplyCache sets up the duplicate request cache (servers): see ReplyCache for its defaults.
 func WithReplyCache(c ReplyCache) Option { return func(o *options) { o.replies = c } }
 
-// WithLog is told of what ends connections and of handlers that panic (servers). Default: nothing.
+// WithLog is told of what ends connections and of handlers that panic (servers), and of extensions that panic
+// (clients, listeners). Default: nothing.
 func WithLog(l *slog.Logger) Option { return func(o *options) { o.log = l } }
 
 // WithTCPRecord bounds one RPC message on tcp:// (clients, listeners). Default 8 MiB.
