@@ -35,7 +35,10 @@ func TestCheck(t *testing.T) {
 		{"§6.2 base procedure", func(d *Declaration) { d.Ops[0].Proc = 4 }, "base protocol"},
 		{"§5.3 option type of CONNPROP", func(d *Declaration) { d.Ops[0].Type = 1 }, "reserved"},
 		{"§6.2 procedure of UPDPROP", func(d *Declaration) { d.Ops[0].Proc = 9 }, "reserved"},
-		{"§5.3 of a carrier", func(d *Declaration) { d.Ops[0].Type, d.Ops[0].Proc, d.Carrier, d.Document = 1, 6, true, "draft" }, ""},
+		{"§5.3 of a carrier", func(d *Declaration) {
+			d.Ops[0].Type, d.Ops[0].Proc, d.Ops[0].Answer, d.Carrier, d.Document = 1, 6, "", true, "draft"
+		}, ""},
+		{"procedure that answers itself", func(d *Declaration) { d.Ops[0].Proc = exp }, "no direction"},
 		{"§4.1 assigned id", func(d *Declaration) { d.Ops[0].Type = 77 }, "assigned by documents"},
 		{"§4.1 assigned id with its document", func(d *Declaration) { d.Ops[0].Type, d.Document = 77, "RFC 9999" }, ""},
 		{"payload with an answer", func(d *Declaration) { d.Ops[0].Payload = Wraps }, "the RPC's answer"},
