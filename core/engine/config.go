@@ -92,6 +92,9 @@ const controlReceives = 6
 // DefaultCallTimeout is Config.CallTimeout where none is set.
 const DefaultCallTimeout = time.Minute
 
+// MaxSend is the largest Send, header included, of any connection: the bound of RFC 8797 §4.2, for version 2 as well.
+const MaxSend = 256 << 10
+
 // ProbeSize is the most a client sends until the version is confirmed (v2 draft §7, D-6).
 const ProbeSize = 1024
 
@@ -151,7 +154,7 @@ func (c *Config) check() error {
 	switch {
 	case c.MinVersion < 1 || c.MaxVersion > 2 || c.MinVersion > c.MaxVersion:
 		return &ConfigError{"versions", "1 and 2 exist, and the lowest may not be above the highest"}
-	case c.Inline < 1024 || c.Inline > 256<<10 || c.Inline%1024 != 0:
+	case c.Inline < 1024 || c.Inline > MaxSend || c.Inline%1024 != 0:
 		return &ConfigError{"inline", "want a multiple of 1024 from 1024 to 262144 (RFC 8797 §4.2)"}
 	case c.MaxVersion >= wire.Version2 && c.Inline < 4096:
 		return &ConfigError{"inline", "version 2 needs at least 4096 (v2 draft §2.3); allow version 1 only, or raise it"}

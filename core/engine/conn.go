@@ -44,6 +44,14 @@ type Conn struct {
 	ext *extensions // nil: none
 
 	share *share // of chunk memory for the peer's calls, with others of its address
+	sizes sizes  // of version 2
+
+	changing sync.Mutex  // guards what follows: extensions change one thing at a time; taken before mu
+	reserved int         // receives
+	extra    map[int]int // of them, those that extensions asked for, by extension
+	grown    int         // what shared receives have grown to for this connection
+
+	uninvited atomic.Bool // our calls name nothing to be invalidated
 
 	mu       sync.Mutex    // guards what follows, and covers every Post
 	down     bool          // Disconnected has come
@@ -68,8 +76,8 @@ type Conn struct {
 	outbox   []verbs.Work // accepted by us, not yet by Post
 	readq    readQueue    // RDMA Reads waiting for depth
 	reading  int          // RDMA Reads posted
-	reserved int
-	after    func() // run once nothing is being served
+	rule     creditRule   // of rdma_credit
+	after    func()       // run once nothing is being served
 	counters obs.Counters
 
 	closing   bool // we have closed it, or are about to: no call begins
@@ -115,6 +123,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 	}
 	c.credits = newCredits(c.asks())
 	c.in.c, c.in.hdr = c, new(wire.Header)
+	c.sizes.init(cfg.Inline)
 	c.share = new(share) // a peer that we dialled has one of its own
 	c.watch, c.period, c.timeout = c.cfg.newWatch()
 	c.local = wire.PrivateData{
@@ -233,10 +242,10 @@ func (c *Conn) ready(vc verbs.Conn) error {
 }
 
 // limits are the inline thresholds of a version (RFC 8166 §3.3.2; v2 draft §2.3): the
-// bytes of a Send towards the peer, and of the largest that it may send us.
+// bytes of a Send towards the peer, and of the largest that it is known to send us.
 func (c *Conn) limits(version uint32) (send, recv int) {
 	if version >= wire.Version2 {
-		return min(4096, c.cfg.Inline), min(4096, c.cfg.Inline)
+		return c.sizes.limits()
 	}
 	return min(c.cfg.Inline, c.peer.RecvSize), min(c.cfg.Inline, c.peer.SendSize)
 }
@@ -388,6 +397,7 @@ func (c *Conn) Disconnected(err error) {
 	c.ext.end(err)
 	// Handlers still hold receives: what was promised to this connection is free when they are done.
 	c.afterServing(func() {
+		c.endRaise()
 		c.in.close()
 		c.unreserve()
 	})
@@ -453,7 +463,7 @@ func (c *Conn) reserve() error {
 		if c.ep.recv == nil {
 			return nil
 		}
-		err := c.ep.recv.Reserve(c.reserved)
+		err := c.ep.shared.reserve(c.reserved)
 		if err == nil {
 			return nil
 		}
@@ -468,10 +478,11 @@ func (c *Conn) reserve() error {
 func (c *Conn) control() int { return controlReceives + c.ext.extra() }
 
 func (c *Conn) unreserve() {
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	c.ep.pool.dropShare(c.share)
-	if c.ep.recv != nil {
-		c.ep.recv.Unreserve(c.reserved)
-	}
+	c.ep.shared.unreserve(c.reserved)
+	c.ep.shared.shrink(c.grown)
 }
 
 // lostErr is what a call gets that was never sent. Called with mu held.

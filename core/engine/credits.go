@@ -1,5 +1,7 @@
 package engine
 
+import "encoding/binary"
+
 // credits is a requester's side of flow control (RFC 8166 §3.3.1): how many calls
 // may be outstanding. A connection has one: of forward calls at its client, of backward calls at its
 // server, which are counted apart (RFC 8167 §4.1). Until the first valid reply that is one (§3.3.3).
@@ -60,4 +62,106 @@ func (g *grants) step(short bool) {
 		return
 	}
 	g.now = min(g.now+max(g.most/8, 1), g.most)
+}
+
+// creditRule is how rdma_credit is read and written. Plain, it is how many calls may be outstanding (RFC 8166 §3.3.1).
+// Split, its high half is that, and its low half how many more the requester may make than it could before:
+// what earlier words allowed counts on, less one for each call that has been answered. So at any time both words leave
+// the requester with the same, and either may follow the other: no credit is lost or made where they change.
+//
+// A split word can be told from a plain one, which is never above 16384 (Config.Credits). Who asks for CreditsSplit
+// reads both from then on, until the connection ends. A client also writes split words, from its next message on; a
+// server does so from the first split word on that it gets in a call. So an extension asks at the server
+// first, and at the client when the server is known to have done so. An RDMA_ERROR says it plain: who sends it
+// may not know whether it answers a call.
+type creditRule struct {
+	both  bool // reads split words as well
+	want  bool // is to write them
+	split bool // writes them
+	asked int  // what the peer's last call asked for: it takes no more; 0: not known
+	told  int  // what the peer may have outstanding, as our last word said
+}
+
+// splitWord is the least word that is split.
+const splitWord = 1 << 16
+
+// set changes the algorithm.
+func (r *creditRule) set(split, client bool) {
+	r.want, r.both = split, r.both || split
+	r.split = split && (client || r.split)
+}
+
+// heard takes the word of a call.
+func (r *creditRule) heard(word uint32, client bool) {
+	if r.both && word >= splitWord {
+		word >>= 16
+		r.split = r.split || r.want && !client
+	}
+	r.asked = int(min(word, splitWord-1))
+}
+
+// grant is the word of a message to a requester that may have now calls outstanding, 1 at least. answers: one of
+// its calls is answered by it.
+func (r *creditRule) grant(now int, answers bool) uint32 {
+	before := r.told
+	r.tell(now)
+	if !r.split {
+		return uint32(now)
+	}
+	if answers {
+		before--
+	}
+	return uint32(now)<<16 | uint32(max(r.told-before, 0))
+}
+
+// tell notes a plain word that is sent.
+func (r *creditRule) tell(now int) {
+	r.told = now
+	if r.asked > 0 {
+		r.told = min(now, r.asked)
+	}
+}
+
+// ask is the word of a call of ours.
+func (r *creditRule) ask(c *credits) uint32 {
+	if !r.split {
+		return uint32(c.slots)
+	}
+	return uint32(c.slots)<<16 | uint32(c.slots-c.limit)
+}
+
+// take gives c what a word of its responder's grants. answered: it came with the answer to a call.
+func (r *creditRule) take(c *credits, word uint32, answered bool) (zero bool) {
+	if !r.both || word < splitWord {
+		return c.grant(word)
+	}
+	limit := c.limit + int(word&(splitWord-1))
+	if answered {
+		limit--
+	}
+	return c.grant(uint32(min(limit, int(word>>16))))
+}
+
+// takeGrant takes the credit of a message that says what calls of ours may be outstanding. Called with mu held.
+func (c *Conn) takeGrant(word uint32, answered bool) {
+	if c.rule.take(&c.credits, word, answered) {
+		c.counters.ZeroCredit++
+	}
+}
+
+// stampGrant writes the credit of a message for the requester at the peer, which is about to be posted: words are
+// posted in the order in which they count. Called with mu held.
+func (c *Conn) stampGrant(b []byte, answers bool) {
+	now := int(binary.BigEndian.Uint32(b[8:]))
+	if c.rule.split {
+		now = c.grants.now
+	}
+	binary.BigEndian.PutUint32(b[8:], c.rule.grant(now, answers))
+}
+
+// stampAsk does the same for a call of ours. Called with mu held.
+func (c *Conn) stampAsk(b []byte) {
+	if c.rule.split {
+		binary.BigEndian.PutUint32(b[8:], c.rule.ask(&c.credits))
+	}
 }

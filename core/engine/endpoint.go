@@ -19,7 +19,8 @@ import (
 type Endpoint struct {
 	dom    verbs.Domain
 	recv   verbs.RecvPool // nil: each connection posts its own
-	size   int            // bytes of a receive
+	shared sharedReceives // of recv
+	size   int            // bytes of a receive, until extensions have it grow
 	pool   memoryPool
 	gate   gate
 	blames blameList
@@ -43,6 +44,10 @@ type EndpointConfig struct {
 	Receives int
 	// Inline is the bytes of a receive: the largest Config.Inline of its connections. Default 4096.
 	Inline int
+	// MaxInline is how long an extension may have receives grow (ext.ReceiveSize), of all connections where they share
+	// them. It grants no more than keeps the receives of all connections together within half of Memory, or of Receives
+	// times Inline where that is more. Default, and at most, 262144.
+	MaxInline int
 	// Memory bounds the bytes of chunk memory. Default 1 GiB.
 	Memory int
 }
@@ -58,14 +63,24 @@ func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 	if cfg.Memory == 0 {
 		cfg.Memory = 1 << 30
 	}
+	if cfg.MaxInline == 0 {
+		cfg.MaxInline = MaxSend
+	}
+	if cfg.MaxInline < 0 || cfg.MaxInline > MaxSend {
+		return nil, &ConfigError{"max inline", "want at most 262144 (RFC 8797 §4.2)"}
+	}
 	e := &Endpoint{dom: dom, size: cfg.Inline, users: make(map[*Memory]struct{}), conns: make(map[*Conn]struct{})}
 	e.gate.empty = make(chan struct{}, 1)
 	e.life, e.end = context.WithCancel(context.Background())
 	e.pool.limit = cfg.Memory
+	e.shared = sharedReceives{
+		base: cfg.Inline, size: cfg.Inline, most: max(cfg.MaxInline, cfg.Inline), budget: max(cfg.Memory, cfg.Receives*cfg.Inline),
+	}
 	pool, err := dom.NewRecvPool(cfg.Receives, cfg.Inline)
 	switch {
 	case err == nil:
-		e.recv = pool
+		e.recv, e.shared.pool = pool, pool
+		e.shared.fixed = errors.Is(pool.Resize(cfg.Inline), errors.ErrUnsupported)
 	case !errors.Is(err, errors.ErrUnsupported):
 		e.end()
 		return nil, fmt.Errorf("receive pool: %w", err)

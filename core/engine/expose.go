@@ -27,7 +27,7 @@ func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
 	if err := c.exposeResults(call, offer); err != nil {
 		return err
 	}
-	if version >= wire.Version2 && c.caps.RemoteInvalidate && len(call.windows) > 0 {
+	if version >= wire.Version2 && c.invites() && len(call.windows) > 0 {
 		h.InvHandle = call.windows[0].w.Key // v2 draft §6.2.3
 	}
 	c.mu.Lock()

@@ -237,13 +237,6 @@ func (c *Conn) gated() bool { return c.ext != nil && c.ext.gates.Load() > 0 }
 // openGate follows when the last extension has opened the connection. Without mu.
 func (c *Conn) openGate() {}
 
-// request carries out what extension i asks for. done may be nil.
-func (c *Conn) request(i int, r ext.Request, done func(error)) {
-	if done != nil {
-		done(&ext.RequestError{Request: r, Why: "not supported yet"})
-	}
-}
-
 // attach wraps our calls into an operation of extension i, or ends it where info is nil.
 func (c *Conn) attach(i int, op string, info []byte) {
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
@@ -95,10 +96,11 @@ func (in *inbound) accepted(s *session, i int, m ext.Message) {
 	c.counters.ControlRecv++
 	x.heard(s)
 	if m.Reply && (op.Credit || isGrant(op)) { // D-9
-		if c.credits.grant(m.Credit) {
-			c.counters.ZeroCredit++
-		}
+		c.takeGrant(m.Credit, false)
 		c.grantWaiting()
+	}
+	if !m.Reply && op.Credit {
+		c.rule.heard(m.Credit, c.client)
 	}
 	o := x.out.known[m.XID]
 	switch {
@@ -142,8 +144,8 @@ func (x *extensions) refused(h *wire.Header) bool {
 	c := x.c
 	c.counters.ErrorsRecv++
 	c.counters.ControlRefused++
-	if c.neg.State == NegSettled && c.credits.grant(h.Credit) {
-		c.counters.ZeroCredit++
+	if c.neg.State == NegSettled {
+		c.takeGrant(h.Credit, false)
 	}
 	x.prove(controlEvent{kind: proofAnswer, xid: h.XID})
 	x.tell(o, ext.Outcome{Kind: ext.Refused, XID: h.XID, Code: ext.Code(h.Err.Code)})
@@ -229,15 +231,18 @@ func (x *extensions) refuse(q *question, code ext.Code) {
 	x.c.sendError(nil, q.msg.XID, wire.Version2, wire.ErrorBody{Code: wire.Code(code)})
 }
 
-// sendAnswer answers q in the form in which it came; false: info is too long. Without mu.
+// sendAnswer answers q in the form in which it came; false: info is too long, or there is no memory for it. Without mu.
 func (x *extensions) sendAnswer(q *question, info []byte) bool {
 	c, op := x.c, &x.ops[x.ops[q.op].Answer].Op
 	send, _ := c.limits(wire.Version2)
 	if len(info) > q.s.decl.Limits.Info || operationLen(op, q.msg.Optional, len(info)) > send {
 		return false
 	}
-	sb, err := c.takeSend()
-	if err != nil {
+	sb, err := c.takeSend(operationLen(op, q.msg.Optional, len(info)))
+	switch {
+	case errors.Is(err, errNoRoom):
+		return false
+	case err != nil:
 		c.Abort(err)
 		return true
 	}
@@ -249,10 +254,17 @@ func (x *extensions) sendAnswer(q *question, info []byte) bool {
 		c.sends.put(sb)
 		return true
 	}
+	if send, _ := c.limits(wire.Version2); len(b) > send {
+		c.sends.put(sb)
+		return false
+	}
 	if !c.owe() {
 		c.owed--
 		c.sends.put(sb)
 		return true
+	}
+	if op.Credit || isGrant(op) {
+		c.stampGrant(b, false)
 	}
 	sb.answer = true
 	c.works = append(c.works[:0], sb.work(len(b)))

@@ -120,7 +120,7 @@ func (x *extensions) pump() {
 	x.out.pumping = true
 	for o := x.next(); o != nil; o = x.next() {
 		c.mu.Unlock()
-		sb, err := c.takeSend()
+		sb, err := c.takeSend(operationLen(&x.ops[o.op].Op, o.asOpt, len(o.info)))
 		c.mu.Lock()
 		x.transmit(o, sb, err)
 	}
@@ -207,6 +207,10 @@ func (x *extensions) transmit(o *outgoing, sb *sendBuffer, err error) {
 		c.sends.put(sb)
 		err = c.lostErr()
 	}
+	if send, _ := c.limits(wire.Version2); err == nil && operationLen(&r.Op, o.asOpt, len(o.info)) > send {
+		c.sends.put(sb)
+		err = errShrunk
+	}
 	if err != nil {
 		x.ctl.cancel(o.op, o.credit)
 		if o.credit {
@@ -226,6 +230,13 @@ func (x *extensions) transmit(o *outgoing, sb *sendBuffer, err error) {
 		h.Credit, h.Direction = c.granted.Load(), wire.Reply
 	}
 	b := appendOperation(sb, &h, &r.Op, o.asOpt, o.info)
+	switch {
+	case !r.Op.Credit && !isGrant(&r.Op):
+	case r.Op.Reply:
+		c.stampGrant(b, false)
+	default:
+		c.stampAsk(b)
+	}
 	until := time.Now().Add(r.Op.Deadline + answerSlack)
 	if r.Answer >= 0 {
 		o.until = until

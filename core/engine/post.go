@@ -74,20 +74,29 @@ func (c *Conn) flush() {
 // sendBuffer is where a message is put together, from its header to its last inline
 // byte. It is its taker's until posted, then the provider's until the completion.
 type sendBuffer struct {
-	mem *Memory
-	off int
-	i   uint32
-	seg [1]verbs.Seg
-	req *Request // finished by the completion
+	mem  *Memory
+	off  int
+	long *Memory // instead of mem, for a message that does not fit there; from the endpoint's pool, until put
+	i    uint32
+	seg  [1]verbs.Seg
+	req  *Request // finished by the completion
 	// answer: a call is answered by it (Conn.owed), once Post has taken it.
 	answer bool
 }
 
-func (s *sendBuffer) bytes(n int) []byte { return s.mem.b[s.off : s.off : s.off+n] }
+func (s *sendBuffer) bytes(n int) []byte {
+	if s.long != nil {
+		return s.long.b[:0:n]
+	}
+	return s.mem.b[s.off : s.off : s.off+n]
+}
 
 // work is the Send of the first n bytes.
 func (s *sendBuffer) work(n int) verbs.Work {
 	s.seg[0] = verbs.Seg{R: s.mem.reg, Off: s.off, N: n}
+	if s.long != nil {
+		s.seg[0] = verbs.Seg{R: s.long.reg, N: n}
+	}
 	return verbs.Work{ID: workID(workSend, s.i), Op: verbs.OpSend, Segs: s.seg[:]}
 }
 
@@ -105,7 +114,26 @@ type sendBuffers struct {
 
 const sendSlab = 8 // buffers of a slab at most
 
-func (c *Conn) takeSend() (*sendBuffer, error) {
+// takeSend takes a buffer for a message of n bytes. errNoRoom: there is no memory for one longer than the
+// endpoint's receives; a shorter one can go.
+func (c *Conn) takeSend(n int) (*sendBuffer, error) {
+	if n <= c.ep.size {
+		return c.takeShort()
+	}
+	long, err := c.Memory(n) // whose length the peer has chosen: of its share
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoRoom, err)
+	}
+	b, err := c.takeShort()
+	if err != nil {
+		long.Free()
+		return nil, err
+	}
+	b.long = long
+	return b, nil
+}
+
+func (c *Conn) takeShort() (*sendBuffer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.sends
@@ -142,6 +170,10 @@ func (c *Conn) takeSend() (*sendBuffer, error) {
 
 // put gives back a buffer that was not posted, or whose Send completed. Called with mu held.
 func (s *sendBuffers) put(b *sendBuffer) {
+	if b.long != nil {
+		b.long.Free()
+		b.long = nil
+	}
 	b.req, b.answer = nil, false
 	s.out--
 	s.free = append(s.free, b)

@@ -42,6 +42,9 @@ func (in *inbound) received(cp *verbs.Completion) {
 	buf := buffer{in, cp.BufID}
 	if c.ep.recv == nil {
 		buf.id = uint32(cp.ID)
+		if r := in.own.took(buf.id); r != nil {
+			r.done(nil)
+		}
 	}
 	if cp.Status != verbs.OK {
 		if c.ep.recv != nil && cp.Buf == nil {
@@ -60,6 +63,9 @@ func (in *inbound) received(cp *verbs.Completion) {
 		in.refuse(err)
 		buf.put()
 		return
+	}
+	if h.Version >= wire.Version2 && c.sizes.longer(len(cp.Buf)) {
+		c.sizes.came(len(cp.Buf))
 	}
 	payload := cp.Buf[n:]
 	switch in.sort(h, payload) {
@@ -244,9 +250,7 @@ func (c *Conn) confirmed(h *wire.Header) (opened bool) {
 			c.cfg.Versions.settled(c.cfg.Peer, h.Version, c.neg.Max)
 		}
 	}
-	if c.credits.grant(h.Credit) {
-		c.counters.ZeroCredit++
-	}
+	c.takeGrant(h.Credit, true)
 	c.grantWaiting()
 	return opened
 }
@@ -289,9 +293,7 @@ func (c *Conn) errorReply(call *Call, h *wire.Header) (failed bool) {
 	err := &TransportError{XID: h.XID, Version: h.Version, Body: h.Err}
 	switch {
 	case c.neg.State == NegSettled:
-		if c.credits.grant(h.Credit) {
-			c.counters.ZeroCredit++
-		}
+		c.takeGrant(h.Credit, true)
 	case h.Err.Code == wire.ErrVers:
 		var act NegAction
 		c.neg, act = c.neg.Step(NegEvent{Kind: NegErrVers, Low: h.Err.Low, High: h.Err.High})

@@ -47,7 +47,11 @@ func (c *Conn) replan(call *Call, version uint32, e wire.ErrorBody) bool {
 		}
 		call.growWrite, call.growTo = i, int(e.Needed)
 	case wire.ErrReplyResource:
-		if uint64(e.Needed) <= h.Reply.Len() || int64(e.Needed) > int64(call.Grow) {
+		most := call.Grow
+		if call.recv > defaultSize { // planned to come inline while the peer, as it asks us to have shorter receives, no longer sends so long
+			most = max(most, call.recv)
+		}
+		if uint64(e.Needed) <= h.Reply.Len() || int64(e.Needed) > int64(most) {
 			return false
 		}
 		call.minReply = int(e.Needed)

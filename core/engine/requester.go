@@ -78,6 +78,8 @@ type Call struct {
 	detaching  bool   // cancel works on the windows
 	bounded    bool   // has a deadline of its own
 	inlineOnly bool   // a backward call that may have no chunks
+	short      bool   // no memory for a Send longer than the endpoint's receives
+	recv       int    // bytes of an inline reply that it was planned for
 
 	// Do's, until the call is an orphan.
 	plan    chunk.CallPlan
@@ -394,7 +396,7 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 	if err != nil {
 		return err
 	}
-	call.inlineOnly = !c.client && c.inlineOnly(neg.Version, level)
+	call.inlineOnly, call.short = !c.client && c.inlineOnly(neg.Version, level), false
 	offer, err := c.planCall(call, neg.Version, neg.State == NegSettled, learned)
 	if neg.State != NegSettled && (err == nil && call.plan.NoMsg || errors.Is(err, chunk.ErrHeader)) {
 		// The first message is at most 1024 octets and a call of the client's (D-3).
@@ -406,14 +408,19 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 		c.mu.Unlock()
 		offer, err = c.planCall(call, neg.Version, true, learned)
 	}
-	if err != nil {
-		return err
-	}
-	if err = c.exposeCall(call, neg.Version, offer); err == nil {
-		err = c.sendCall(call)
-	}
-	if err != nil {
-		c.abandon(call)
+	for err == nil {
+		if err = c.exposeCall(call, neg.Version, offer); err == nil {
+			err = c.sendCall(call)
+		}
+		if err == nil {
+			return nil
+		}
+		call.short = call.short || errors.Is(err, errNoRoom)
+		again := err == errShrunk || errors.Is(err, errNoRoom)
+		c.abandon(call, again)
+		if again {
+			offer, err = c.planCall(call, neg.Version, true, learned)
+		}
 	}
 	return err
 }
@@ -423,6 +430,10 @@ func (c *Conn) planCall(call *Call, version uint32, settled bool, learned chunkL
 	if !settled {
 		send = min(send, ProbeSize)
 	}
+	if call.short {
+		send = min(send, c.ep.size)
+	}
+	call.recv = recv
 	l := chunk.Limits{
 		Version: version, Send: send, MoveAbove: c.cfg.MoveAbove,
 		MaxReads: learned.reads, MaxWrites: learned.writes, SegLen: c.cfg.SegLen, LongMore: c.cfg.LongMore, Inline: call.inlineOnly,
@@ -489,14 +500,14 @@ func (c *Conn) probe(ctx context.Context, call *Call) error {
 
 // sendCall posts the call.
 func (c *Conn) sendCall(call *Call) error {
-	sb, err := c.takeSend()
-	if err != nil {
-		return err
-	}
 	p, h := &call.plan, &call.head
 	size := p.Header
 	if !p.NoMsg {
 		size += p.Len
+	}
+	sb, err := c.takeSend(size)
+	if err != nil {
+		return err
 	}
 	b := h.Append(sb.bytes(size))
 	if !p.NoMsg {
@@ -518,6 +529,12 @@ func (c *Conn) sendCall(call *Call) error {
 		c.mu.Unlock()
 		return fmt.Errorf("engine: XID %#08x is in use on this connection", call.XID)
 	}
+	if send, _ := c.limits(h.Version); size > send {
+		c.sends.put(sb)
+		c.mu.Unlock()
+		return errShrunk
+	}
+	c.stampAsk(b)
 	call.state = callSent
 	call.settled.Store(false)
 	call.index, call.after = c.calls.add(call), c.ext.sentSoFar()
@@ -532,11 +549,14 @@ func (c *Conn) sendCall(call *Call) error {
 	return nil
 }
 
-// abandon takes back the windows of a call that was not sent.
-func (c *Conn) abandon(call *Call) {
+// abandon takes back the windows of a call that was not sent. again: it keeps its credit, and is ready to be.
+func (c *Conn) abandon(call *Call, again bool) {
 	c.mu.Lock()
 	call.index = c.calls.add(call)
 	call.outcome = callIdle
+	if again {
+		call.outcome = callAgain
+	}
 	c.fence(call)
 	c.mu.Unlock()
 	c.flush()
@@ -545,6 +565,11 @@ func (c *Conn) abandon(call *Call) {
 	}
 	call.settled.Store(false)
 	call.dropMemory()
+	if again {
+		c.mu.Lock()
+		call.state = callReady
+		c.mu.Unlock()
+	}
 }
 
 func formOf(h *wire.Header) obs.Form {

@@ -115,6 +115,7 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 	c.serving++
 	c.countMessage(r.Header, len(payload), c.pick(theirs, &c.counters.CallsRecv, &c.counters.BackCallsRecv))
 	r.owed = true
+	c.rule.heard(r.Header.Credit, c.client)
 	within := c.owe()
 	closing := c.closing
 	room := c.ext.called()
@@ -350,12 +351,7 @@ func (r *Request) Reply(move, flush bool) error {
 	c := r.conn
 	r.keepResults()
 	r.buf.putFor(r) // the receive is posted again before the reply that grants it leaves (RFC 8166 §3.3.1)
-	err := c.planReply(r, move)
-	if err == nil {
-		err = c.sendReply(r)
-	} else {
-		c.sendError(r, r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
-	}
+	err := c.answer(r, move)
 	if err != nil {
 		r.finish()
 	}
@@ -363,6 +359,25 @@ func (r *Request) Reply(move, flush bool) error {
 		c.flush()
 	}
 	return err
+}
+
+// answer plans the reply and sends it, once more where the plan no longer holds.
+func (c *Conn) answer(r *Request, move bool) error {
+	for most := MaxSend; ; {
+		if err := c.planReply(r, move, most); err != nil {
+			c.sendError(r, r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
+			return err
+		}
+		switch err := c.sendReply(r); {
+		case err == nil:
+			return nil
+		case errors.Is(err, errNoRoom):
+			most = c.ep.size
+		case err != errShrunk:
+			return err
+		}
+		r.dropSources()
+	}
 }
 
 // keepResults copies bulk results that are views into the arguments' receive, as those of an
@@ -390,9 +405,11 @@ func (b *buffer) putFor(r *Request) {
 	b.put()
 }
 
-func (c *Conn) planReply(r *Request, move bool) error {
+// planReply plans the reply within most bytes of a Send.
+func (c *Conn) planReply(r *Request, move bool, most int) error {
 	h := r.Header
 	send, _ := c.limits(h.Version)
+	send = min(send, most)
 	l := chunk.Limits{Version: h.Version, Send: send, MaxReads: -1, MaxWrites: -1}
 	if err := r.plan.Plan(&r.Results, move, l, &h.Lists); err != nil {
 		return err
@@ -445,9 +462,15 @@ func (c *Conn) source(r *Request, bulk []xdr.Bulk, i int) (verbs.Region, int, er
 
 // sendReply posts the Writes and the Send that tells of them.
 func (c *Conn) sendReply(r *Request) error {
-	sb, err := c.takeSend()
+	size := r.plan.Header
+	if !r.plan.NoMsg {
+		size += r.plan.Len
+	}
+	sb, err := c.takeSend(size)
 	if err != nil {
-		c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
+		if !errors.Is(err, errNoRoom) {
+			c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
+		}
 		return err
 	}
 	inv := c.invalidate(r.Header)
@@ -456,10 +479,6 @@ func (c *Conn) sendReply(r *Request) error {
 	h.Direction, h.Lists = wire.Reply, r.plan.Returned
 	if r.plan.NoMsg {
 		h.Proc = wire.NoMsg
-	}
-	size := r.plan.Header
-	if !r.plan.NoMsg {
-		size += r.plan.Len
 	}
 	b := h.Append(sb.bytes(size))
 	if !r.plan.NoMsg {
@@ -489,6 +508,12 @@ func (c *Conn) sendReply(r *Request) error {
 		c.mu.Unlock()
 		return err
 	}
+	if send, _ := c.limits(h.Version); size > send {
+		c.sends.put(sb)
+		c.mu.Unlock()
+		return errShrunk
+	}
+	c.stampGrant(b, true)
 	sb.req, sb.answer, r.owed = r, r.owed, false
 	c.post(r.works)
 	c.countMessage(h, inline, c.pick(theirs, &c.counters.RepliesSent, &c.counters.BackRepliesSent))
@@ -541,21 +566,15 @@ func (r *Request) finish() {
 		m.Free()
 		r.pulled[i] = nil
 	}
-	for i, reg := range r.regs {
-		reg.Release()
-		r.regs[i] = nil
-	}
-	if r.stream != nil {
-		r.stream.Free()
-	}
+	r.dropSources()
 	r.Results.DropBulk()
 	r.Results.Reset()
 	clear(r.data)
 	clear(r.Moved)
 	clear(r.works)
 	clear(r.segs)
-	r.Stream, r.inline, r.stream, r.broken = nil, nil, nil, false
-	r.pulled, r.regs, r.data, r.Moved = r.pulled[:0], r.regs[:0], r.data[:0], r.Moved[:0]
+	r.Stream, r.inline, r.broken = nil, nil, false
+	r.pulled, r.data, r.Moved = r.pulled[:0], r.data[:0], r.Moved[:0]
 	r.chunks, r.works, r.segs = r.chunks[:0], r.works[:0], r.segs[:0]
 	c.mu.Lock()
 	c.requests.remove(r.index)
@@ -573,6 +592,19 @@ func (r *Request) finish() {
 	requestPool.Put(r)
 	after()
 	c.ep.gate.leave()
+}
+
+// dropSources gives back what planReply has taken to send from.
+func (r *Request) dropSources() {
+	for i, reg := range r.regs {
+		reg.Release()
+		r.regs[i] = nil
+	}
+	r.regs = r.regs[:0]
+	if r.stream != nil {
+		r.stream.Free()
+		r.stream = nil
+	}
 }
 
 // afterServing calls f once no request is being served.
@@ -596,12 +628,12 @@ func (c *Conn) takeAfter() func() {
 // sendError sends an RDMA_ERROR (RFC 8166 §4.5, v2 draft §6.2.4): in answer to r, or, with nil, to
 // a call that has become no Request.
 func (c *Conn) sendError(r *Request, xid, version uint32, body wire.ErrorBody) {
-	sb, err := c.takeSend()
+	h := wire.Header{XID: xid, Version: version, Credit: c.granted.Load(), Proc: wire.ErrorMsg, Err: body}
+	sb, err := c.takeSend(h.Len())
 	if err != nil {
 		c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
 		return
 	}
-	h := wire.Header{XID: xid, Version: version, Credit: c.granted.Load(), Proc: wire.ErrorMsg, Err: body}
 	b := h.Append(sb.bytes(h.Len()))
 	c.mu.Lock()
 	sb.answer = true
@@ -618,6 +650,7 @@ func (c *Conn) sendError(r *Request, xid, version uint32, body wire.ErrorBody) {
 		c.mu.Unlock()
 		return
 	}
+	c.rule.tell(int(h.Credit))
 	c.works = append(c.works[:0], sb.work(len(b)))
 	c.post(c.works)
 	c.counters.ErrorsSent++

@@ -258,7 +258,7 @@ func (c *Conn) ask() {
 
 // sendAsk posts p, or gives it back.
 func (c *Conn) sendAsk(p *Call) bool {
-	sb, err := c.takeSend()
+	sb, err := c.takeSend(p.head.Len() + p.Msg.Len())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && c.down {
@@ -273,6 +273,7 @@ func (c *Conn) sendAsk(p *Call) bool {
 		return false
 	}
 	b := append(p.head.Append(sb.bytes(p.head.Len()+p.Msg.Len())), p.Msg.Bytes()...)
+	c.stampAsk(b)
 	p.state = callSent
 	p.index, p.after = c.calls.add(p), c.ext.sentSoFar()
 	c.pending.add(p)
