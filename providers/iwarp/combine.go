@@ -30,7 +30,7 @@ var errRevokedMidway = errors.New("iwarp: a window was invalidated while the pee
 // about to post do so before its system call.
 func (c *conn) Flush() {
 	c.mu.Lock()
-	if c.pumping {
+	if c.pumping || c.state == ended { // after the end the output is the reader's, for its last words
 		if c.blocked {
 			c.sweep()
 		}

@@ -2,6 +2,7 @@ package iwarp_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"syscall"
@@ -10,9 +11,11 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
 )
 
@@ -281,5 +284,73 @@ func TestEndInsideFrame(t *testing.T) {
 		_ = p.s.CloseWrite()
 		o.wantGone(t, io.ErrUnexpectedEOF)
 		_ = p.s.Close()
+	})
+}
+
+// meddled is a network where before is called ahead of each write of an accepted stream.
+type meddled struct {
+	stream.Network
+	before func()
+}
+
+func (n *meddled) Listen(ctx context.Context, addr string) (stream.Listener, error) {
+	l, err := n.Network.Listen(ctx, addr)
+	return meddledListener{l, n}, err
+}
+
+type meddledListener struct {
+	stream.Listener
+	n *meddled
+}
+
+func (l meddledListener) Accept() (stream.Stream, error) {
+	s, err := l.Listener.Accept()
+	return meddledStream{s, l.n}, err
+}
+
+type meddledStream struct {
+	stream.Stream
+	n *meddled
+}
+
+func (s meddledStream) Write(try func() bool) error {
+	s.n.before()
+	return s.Stream.Write(try)
+}
+
+// Writev of nothing takes nothing: who goes on until something is taken never ends.
+func (s meddledStream) Writev(v [][]byte) (int, error) {
+	n := 0
+	for _, b := range v {
+		n += len(b)
+	}
+	if n == 0 {
+		return 0, errors.New("nothing is written")
+	}
+	return s.Stream.Writev(v)
+}
+
+// TestFlushWhileEnding: a Flush that comes late, while a connection that a fault has ended says its last words, takes
+// nothing of them away.
+func TestFlushWhileEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &meddled{Network: &memory.Network{}, before: func() {}}
+		d, err := iwarp.New(n).Open(t.Context(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		r, err := d.Alloc(mib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &ours{end: end{dom: d, reg: r, gone: make(chan error, 1)}}
+		p, _ := dialled(t, n.Network.(*memory.Network), o.listen(t, o.options(1)), request(true))
+		p.frame(send(1, 0, true), []byte("hello"))
+		synctest.Wait()
+		n.before = func() { o.conn.Flush() }
+		p.frame(write(1, 0), []byte("where no window is"))
+		p.wantTerminate(rdmap.FaultSTag)
+		o.wantGone(t, verbs.ErrRemoteAccess)
 	})
 }
