@@ -21,8 +21,10 @@ type thread struct {
 	fds      [2]unix.PollFd // the reader's
 	err      error          // of its wait
 
+	wake int // an eventfd that the reader watches too
+
 	mu   sync.Mutex // guards wake against its end
-	wake int        // an eventfd that the reader watches too; -1: closed
+	gone bool       // wake is closed
 }
 
 func newThread() (*thread, error) {
@@ -47,7 +49,7 @@ func (t *thread) until(at time.Time) {
 func (t *thread) nudge() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.wake >= 0 {
+	if !t.gone {
 		one := [8]byte{7: 1}
 		_, _ = unix.Write(t.wake, one[:]) // full is as good
 	}
@@ -62,9 +64,9 @@ func (t *thread) end() {
 func (t *thread) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.wake >= 0 {
+	if !t.gone {
 		_ = unix.Close(t.wake)
-		t.wake = -1
+		t.gone = true
 	}
 }
 
