@@ -28,6 +28,11 @@ type Limits struct {
 	SegLen int
 	// LongMore allows a Position-Zero Read chunk together with other Read chunks (RFC 8166 §3.5.3, D-29).
 	LongMore bool
+	// Extra is the bytes by which the header is longer than that of RDMA_MSG: an operation wraps the message.
+	Extra int
+	// Reach is the most bytes of RPC message that an extension carries in several Sends. What does not fit in one, and has no
+	// item above MoveAbove, then goes without Read chunks, or without the Reply chunk; 0: there is none.
+	Reach int
 	// Inline allows no chunk of any kind, neither in the call nor offered for its reply: a backward call
 	// whose receiver takes none (RFC 8167 §5.3).
 	Inline bool
@@ -36,6 +41,7 @@ type Limits struct {
 // CallPlan is how one call travels. Its slices are reused by the next Plan.
 type CallPlan struct {
 	NoMsg  bool   // RDMA_NOMSG: the stream goes as the Position-Zero Read chunk
+	Pieces bool   // the stream is longer than one Send, and goes in several
 	Parts  []Part // the stream as it travels, in order; without the moved items
 	Len    int    // bytes of Parts with their pads
 	Moved  []int  // bulk items that go as Read chunks, by index, in order
@@ -55,6 +61,8 @@ type ReplySpec struct {
 	// MaxWhole is the same with every result inline, for when no Write chunk can be
 	// offered; 0: Max and what Writes holds.
 	MaxWhole int
+	// Reach is the most bytes of a reply's stream that the responder can send without chunks, beyond those of one Send; 0: no more.
+	Reach int
 	// Chunk is the least bytes of a Reply chunk, offered even where the reply seems to fit inline: the
 	// responder has asked for it (D-33); 0: it has not.
 	Chunk int
@@ -81,13 +89,17 @@ func (p *CallPlan) Plan(msg *xdr.Writer, move bool, l Limits, spec ReplySpec, re
 	if err != nil {
 		return Offer{}, err
 	}
+	header += l.Extra
 	bulk := msg.Bulk()
 	sure, most := p.candidates(bulk, move, l)
-	k := l.short(msg, p.order, header, sure, most)
-	if p.NoMsg = k < 0; p.NoMsg && l.Inline {
-		return Offer{}, &PlanError{ErrInline, header + msg.Len(), l.Send}
-	} else if p.NoMsg {
-		k = l.long(msg, p.order, header, sure)
+	k := 0
+	if p.NoMsg, p.Pieces = false, l.pieces(header, msg.Len()) && sure == 0; !p.Pieces {
+		k = l.short(msg, p.order, header, sure, most)
+		if p.NoMsg = k < 0; p.NoMsg && l.Inline {
+			return Offer{}, &PlanError{ErrInline, header + msg.Len(), l.Send}
+		} else if p.NoMsg {
+			k = l.long(msg, p.order, header, sure)
+		}
 	}
 	p.Moved = append(p.Moved[:0], p.order[:k]...)
 	slices.Sort(p.Moved)
@@ -103,6 +115,11 @@ func (p *CallPlan) Plan(msg *xdr.Writer, move bool, l Limits, spec ReplySpec, re
 		return Offer{}, &PlanError{ErrHeader, p.Header, l.Send}
 	}
 	return offer, nil
+}
+
+// pieces tells whether a stream of n bytes behind such a header goes in several Sends.
+func (l Limits) pieces(header, n int) bool {
+	return n <= l.Reach && n > l.Send-header && header < l.Send
 }
 
 // candidates lists in p.order, largest first, the items that may become Read chunks:
@@ -204,7 +221,9 @@ func (l Limits) offer(spec ReplySpec, recv int) (o Offer, header int, err error)
 	// RFC 8166 §4.3.3: a Reply chunk whenever the largest reply, whose header returns
 	// the Write list, is larger than what we receive.
 	stream = max(stream, min(spec.Chunk, maxLen-3))
-	if stream += pad(stream); stream > 0 && (header+stream > recv || spec.Chunk > 0) {
+	stream += pad(stream)
+	inline := header+stream <= recv || stream <= spec.Reach
+	if stream > 0 && (!inline || spec.Chunk > 0) {
 		o.Reply = stream
 		header += replyHead + l.segments(stream)*segmentLen
 	}

@@ -19,6 +19,7 @@ type WriteOp struct {
 // ReplyPlan is how one reply travels. Its slices are reused by the next Plan.
 type ReplyPlan struct {
 	NoMsg  bool      // RDMA_NOMSG: the stream goes into the Reply chunk
+	Pieces bool      // the stream is longer than one Send, and goes in several
 	Parts  []Part    // the stream as it travels, in order: inline, or into the Reply chunk
 	Len    int       // bytes of Parts with their pads
 	Header int       // bytes of the transport header
@@ -65,7 +66,8 @@ func (p *ReplyPlan) Plan(msg *xdr.Writer, move bool, l Limits, lists *wire.Lists
 	if p.Header > l.Send {
 		return &PlanError{ErrHeader, p.Header, l.Send}
 	}
-	p.NoMsg = p.Len > l.Send-p.Header
+	p.Pieces = l.pieces(p.Header, p.Len)
+	p.NoMsg = p.Len > l.Send-p.Header && !p.Pieces
 	if !p.NoMsg {
 		return nil // an offered Reply chunk goes back with lengths of zero (D-31)
 	}
