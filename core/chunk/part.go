@@ -65,6 +65,15 @@ func Range(parts []Part, off, n int, f func(Part)) {
 	}
 }
 
+// GatherRange appends bytes [off, off+n) of the stream of parts to dst.
+func GatherRange(dst []byte, msg *xdr.Writer, parts []Part, off, n int) []byte {
+	Range(parts, off, n, func(p Part) {
+		one := [1]Part{p}
+		dst = Gather(dst, msg, one[:])
+	})
+	return dst
+}
+
 // Gather appends the bytes of parts to dst.
 func Gather(dst []byte, msg *xdr.Writer, parts []Part) []byte {
 	var zeros [3]byte

@@ -428,6 +428,7 @@ func (c *Conn) dropRequests() (finished []*Request) {
 			}
 		}
 	}
+	finished = c.ext.dropParcels(finished)
 	for r := range c.requests.all() {
 		if r.left > 0 {
 			r.left = 0

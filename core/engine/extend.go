@@ -35,6 +35,8 @@ type extensions struct {
 	timer   *time.Timer
 	wake    time.Time // when timer is due; zero: it is not set
 	props   map[uint32]*property
+
+	wrap wrapping
 }
 
 // newExtensions is nil where there is nothing to do.
@@ -159,6 +161,7 @@ func (x *extensions) start() {
 		}
 	}
 	x.offerAll()
+	x.beginWrapping()
 	x.beginCarrier()
 	for _, s := range x.sessions {
 		if x.over && s.state != sessionAbsent {
@@ -236,13 +239,6 @@ func (c *Conn) gated() bool { return c.ext != nil && c.ext.gates.Load() > 0 }
 
 // openGate follows when the last extension has opened the connection. Without mu.
 func (c *Conn) openGate() {}
-
-// attach wraps our calls into an operation of extension i, or ends it where info is nil.
-func (c *Conn) attach(i int, op string, info []byte) {
-	c.mu.Lock()
-	c.counters.ExtIgnored++
-	c.mu.Unlock()
-}
 
 // alarm makes sure that onTimer runs at t. Called with mu held.
 func (x *extensions) alarm(t time.Time) {

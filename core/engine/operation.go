@@ -273,9 +273,3 @@ func (x *extensions) sendAnswer(q *question, info []byte) bool {
 	x.event(obs.ControlSent, h.XID, op, len(b))
 	return true
 }
-
-// wrapped takes an operation that carries an RPC message, or a part of one.
-func (in *inbound) wrapped(h *wire.Header, _ []byte, buf buffer) {
-	buf.put()
-	in.refuseOperation(h, h.Direction == wire.Reply, wire.UnknownOption)
-}

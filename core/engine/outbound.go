@@ -310,6 +310,7 @@ func (x *extensions) prove(ev controlEvent) bool {
 	}
 	if len(x.out.gone) > 0 {
 		x.c.grantWaiting()
+		x.postParcels()
 	}
 	return len(x.out.gone) > 0 && x.out.waiting > 0
 }

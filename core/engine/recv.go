@@ -13,9 +13,10 @@ import (
 // inbound is what a connection needs to take messages in. Only Complete uses it, but
 // for put.
 type inbound struct {
-	c   *Conn
-	hdr *wire.Header // of the message at hand; a call keeps it and leaves its own
-	own ownReceives
+	c           *Conn
+	hdr         *wire.Header // of the message at hand; a call keeps it and leaves its own
+	invalidated uint32       // the key that came with the operation at hand
+	own         ownReceives
 }
 
 // buffer is a receive that a message came in: whoever holds it gives it back once.
@@ -56,6 +57,7 @@ func (in *inbound) received(cp *verbs.Completion) {
 	h := in.hdr
 	n, err := h.Parse(cp.Buf, c.cfg.Profile)
 	if h.Proc >= wire.Optional && c.ext.claims(h, err) {
+		in.invalidated = cp.Invalidated
 		in.operation(h, cp.Buf, n, err, buf)
 		return
 	}
@@ -70,10 +72,10 @@ func (in *inbound) received(cp *verbs.Completion) {
 	payload := cp.Buf[n:]
 	switch in.sort(h, payload) {
 	case toRequester:
-		in.reply(h, payload, cp.Invalidated)
+		in.reply(h, payload, cp.Invalidated, nil)
 		buf.put()
 	case toResponder:
-		in.call(h, payload, buf) // takes buf
+		in.call(h, payload, buf, nil) // takes buf
 	default:
 		in.drop(h.XID)
 		buf.put()
@@ -181,15 +183,16 @@ func (c *Conn) versionRange() (low, high uint32) {
 	return c.cfg.MinVersion, c.cfg.MaxVersion
 }
 
-// reply takes a message that answers a call of ours.
-func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
+// reply takes a message that answers a call of ours. With release it keeps payload, if it takes the reply, and calls release
+// when the call is over.
+func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32, release func()) (taken bool) {
 	c := in.c
 	c.mu.Lock()
 	if h.Proc == wire.ErrorMsg && c.ext.refused(h) {
 		c.mu.Unlock()
 		c.event(obs.Event{Kind: obs.ErrorRecv, XID: h.XID, Arg: int64(h.Err.Code)})
 		c.ext.pump()
-		return
+		return false
 	}
 	call := c.pending.at(h.XID)
 	if call != nil && invalidated != 0 && !c.remoteInvalidated(call, invalidated) {
@@ -199,7 +202,7 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 	case call == nil || call.state != callSent || h.Proc != wire.ErrorMsg && h.Version != c.neg.Version:
 		c.mu.Unlock()
 		in.drop(h.XID)
-		return
+		return false
 	case h.Proc == wire.ErrorMsg:
 		room := c.ext.replied(call.after)
 		failed := c.errorReply(call, h)
@@ -211,13 +214,13 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 		if failed {
 			c.Close() // the next call may find another server
 		}
-		return
+		return false
 	}
-	if err := c.takeReply(call, h, payload); err != nil {
+	if err := c.takeReply(call, h, payload, release); err != nil {
 		c.end(call, callDone, badReply(err))
 		c.mu.Unlock()
 		in.drop(h.XID)
-		return
+		return false
 	}
 	// With mu held: what follows from the reply is recorded after it.
 	c.event(obs.Event{Kind: obs.ReplyRecv, XID: h.XID, Bytes: len(payload), Arg: int64(formOf(h))})
@@ -238,6 +241,7 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32) {
 	if limit != granted {
 		c.event(obs.Event{Kind: obs.CreditGrant, Arg: int64(limit)})
 	}
+	return true
 }
 
 // confirmed takes the version and the grant of a valid reply (RFC 8166 §3.3.3; v2 draft §7).
@@ -257,12 +261,16 @@ func (c *Conn) confirmed(h *wire.Header) (opened bool) {
 
 var errNotTheReply = errors.New("the RPC message is no reply to it")
 
-// takeReply keeps the reply's inline bytes and finds the rest. Called with mu held.
-func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) error {
+// takeReply keeps the reply's inline bytes, with release as they are, and finds the rest. Called with mu held.
+func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte, release func()) error {
 	if err := chunk.CheckReply(h, &call.head.Lists, len(payload)); err != nil {
 		return err
 	}
-	call.inline = append(call.inline[:0], payload...)
+	inline := payload
+	if release == nil {
+		call.inline = append(call.inline[:0], payload...)
+		inline = call.inline
+	}
 	call.into = call.into[:0]
 	for _, d := range call.Into {
 		call.into = append(call.into, d.Buf)
@@ -271,11 +279,12 @@ func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte) error {
 	if call.reply != nil {
 		reply = call.reply.b
 	}
-	call.Stream, call.Moved = chunk.JoinReply(call.Moved[:0], &h.Lists, call.results, reply, call.inline, call.into)
+	call.Stream, call.Moved = chunk.JoinReply(call.Moved[:0], &h.Lists, call.results, reply, inline, call.into)
 	call.loosen(call.Moved)
 	if xid, isReply, ok := rpcmsg.PeekType(call.Stream); !ok || !isReply || xid != h.XID { // D-27
 		return errNotTheReply
 	}
+	call.release = release
 	c.countMessage(h, len(payload), c.pick(ours, &c.counters.RepliesRecv, &c.counters.BackRepliesRecv))
 	for _, w := range h.Writes {
 		c.counters.WriteBytes += w.Len()
@@ -304,6 +313,12 @@ func (c *Conn) errorReply(call *Call, h *wire.Header) (failed bool) {
 		if failed = act == NegFail; failed {
 			c.cfg.Versions.forget(c.cfg.Peer)
 		}
+	}
+	if again, refused := c.refusedWrap(call, h.Err.Code); again {
+		c.end(call, callAgain, nil)
+		return false
+	} else if refused {
+		return false
 	}
 	if c.replan(call, h.Version, h.Err) {
 		c.end(call, callAgain, nil) // the same call and XID, otherwise cut

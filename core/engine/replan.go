@@ -51,6 +51,7 @@ func (c *Conn) replan(call *Call, version uint32, e wire.ErrorBody) bool {
 		if call.recv > defaultSize { // planned to come inline while the peer, as it asks us to have shorter receives, no longer sends so long
 			most = max(most, call.recv)
 		}
+		most = max(most, call.replyReach) // planned to come in pieces, which the peer's extension has not made of it
 		if uint64(e.Needed) <= h.Reply.Len() || int64(e.Needed) > int64(most) {
 			return false
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
+	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -43,6 +44,8 @@ type Call struct {
 	// that much, up to Grow bytes for what was too short (D-33). A result longer than its destination then
 	// lies in memory of the call's.
 	Grow int
+	// Attach goes with the call where the connection allows it.
+	Attach Attachment
 
 	// Stream and Moved are the reply, as xdr.Reader.Reset takes them; valid until Free.
 	Stream []byte
@@ -80,6 +83,8 @@ type Call struct {
 	inlineOnly bool   // a backward call that may have no chunks
 	short      bool   // no memory for a Send longer than the endpoint's receives
 	recv       int    // bytes of an inline reply that it was planned for
+	refusals   int    // pieces that the peer has refused as unknown
+	placed     bool   // places are reserved for parts
 
 	// Do's, until the call is an orphan.
 	plan    chunk.CallPlan
@@ -96,6 +101,15 @@ type Call struct {
 	results [][]byte       // memory of the Write chunks
 	spares  []*Memory      // stand under the windows of an orphan
 	grown   []*Memory      // destinations that replace those of Into that were too short
+	release func()         // of Stream, which an extension keeps; nil: it lies in inline
+
+	// How extensions have it travel; see planWrapped.
+	wrap              wire.Wrap // Type 0: in no operation
+	by                *wrapper  // that cuts it into pieces; nil: none
+	pieces            []ext.Piece
+	partOp, parts     int
+	works             []verbs.Work // of the pieces
+	reach, replyReach int          // of RPC message without chunks
 
 	// What the peer's refusals ask for; see replan.
 	replans           int
@@ -155,6 +169,7 @@ func (call *Call) Free() {
 	call.results, call.into = call.results[:0], call.into[:0]
 	call.XID, call.Move, call.MoveResults, call.MaxReply, call.MaxWhole, call.Stream = 0, false, false, 0, 0, nil
 	call.Grow, call.growTo, call.minReply = 0, 0, 0
+	call.Attach, call.wrap, call.by = Attachment{}, wire.Wrap{}, nil
 	call.state, call.err = callIdle, nil
 	call.settled.Store(false)
 	call.gaveUp.Store(false)
@@ -397,7 +412,7 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 		return err
 	}
 	call.inlineOnly, call.short = !c.client && c.inlineOnly(neg.Version, level), false
-	offer, err := c.planCall(call, neg.Version, neg.State == NegSettled, learned)
+	offer, err := c.plan(call, neg.Version, neg.State == NegSettled, learned)
 	if neg.State != NegSettled && (err == nil && call.plan.NoMsg || errors.Is(err, chunk.ErrHeader)) {
 		// The first message is at most 1024 octets and a call of the client's (D-3).
 		if err := c.probe(ctx, call); err != nil {
@@ -406,7 +421,7 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 		c.mu.Lock()
 		neg, learned = c.neg, c.learned
 		c.mu.Unlock()
-		offer, err = c.planCall(call, neg.Version, true, learned)
+		offer, err = c.plan(call, neg.Version, true, learned)
 	}
 	for err == nil {
 		if err = c.exposeCall(call, neg.Version, offer); err == nil {
@@ -419,10 +434,18 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 		again := err == errShrunk || errors.Is(err, errNoRoom)
 		c.abandon(call, again)
 		if again {
-			offer, err = c.planCall(call, neg.Version, true, learned)
+			offer, err = c.plan(call, neg.Version, true, learned)
 		}
 	}
 	return err
+}
+
+func (c *Conn) plan(call *Call, version uint32, settled bool, learned chunkLimits) (chunk.Offer, error) {
+	if settled && version >= wire.Version2 && c.ext != nil {
+		return c.planWrapped(call, version, learned)
+	}
+	call.wrap, call.by, call.reach, call.replyReach = wire.Wrap{}, nil, 0, 0
+	return c.planCall(call, version, settled, learned)
 }
 
 func (c *Conn) planCall(call *Call, version uint32, settled bool, learned chunkLimits) (chunk.Offer, error) {
@@ -437,11 +460,15 @@ func (c *Conn) planCall(call *Call, version uint32, settled bool, learned chunkL
 	l := chunk.Limits{
 		Version: version, Send: send, MoveAbove: c.cfg.MoveAbove,
 		MaxReads: learned.reads, MaxWrites: learned.writes, SegLen: c.cfg.SegLen, LongMore: c.cfg.LongMore, Inline: call.inlineOnly,
+		Reach: call.reach,
+	}
+	if call.wrap.Type != 0 {
+		l.Extra = call.wrap.Extra()
 	}
 	if version == wire.Version1 {
 		l.MaxReads = c.cfg.ReadChunks
 	}
-	spec := chunk.ReplySpec{Max: call.MaxReply, MaxWhole: call.MaxWhole, Chunk: call.minReply}
+	spec := chunk.ReplySpec{Max: call.MaxReply, MaxWhole: call.MaxWhole, Chunk: call.minReply, Reach: call.replyReach}
 	call.writes = call.writes[:0]
 	whole := spec.Max
 	for _, d := range call.Into {
@@ -449,7 +476,7 @@ func (c *Conn) planCall(call *Call, version uint32, settled bool, learned chunkL
 		whole += len(d.Buf) + -len(d.Buf)&3
 	}
 	spec.MaxWhole = max(spec.MaxWhole, whole)
-	if call.MoveResults && len(call.writes) > 0 && spec.MaxWhole+headerReserve > recv {
+	if call.MoveResults && len(call.writes) > 0 && spec.MaxWhole+headerReserve > recv && spec.MaxWhole > call.replyReach {
 		spec.Writes = call.writes // else the results fit inline, and registering would cost more
 	} else {
 		spec.Max = spec.MaxWhole
@@ -500,6 +527,9 @@ func (c *Conn) probe(ctx context.Context, call *Call) error {
 
 // sendCall posts the call.
 func (c *Conn) sendCall(call *Call) error {
+	if call.by != nil {
+		return c.sendPieces(call)
+	}
 	p, h := &call.plan, &call.head
 	size := p.Header
 	if !p.NoMsg {
@@ -509,7 +539,12 @@ func (c *Conn) sendCall(call *Call) error {
 	if err != nil {
 		return err
 	}
-	b := h.Append(sb.bytes(size))
+	b := sb.bytes(size)
+	if call.wrap.Type != 0 {
+		b = h.AppendWrapped(b, &call.wrap)
+	} else {
+		b = h.Append(b)
+	}
 	if !p.NoMsg {
 		b = chunk.Gather(b, &call.Msg, p.Parts)
 	}
@@ -518,40 +553,53 @@ func (c *Conn) sendCall(call *Call) error {
 	}
 
 	c.mu.Lock()
-	if c.down {
-		err := c.lostErr()
+	if err := c.begin(call, size); err != nil {
 		c.sends.put(sb)
 		c.mu.Unlock()
 		return err
 	}
+	c.stampAsk(b)
+	c.works = append(c.works[:0], sb.work(size))
+	c.post(c.works)
+	if call.wrap.Type != 0 {
+		c.counters.Wrapped++
+	}
+	c.sent(call, size)
+	return nil
+}
+
+// begin makes call one that awaits its reply; its message is posted next, whose longest Send has size bytes. Called with mu held.
+func (c *Conn) begin(call *Call, size int) error {
+	if c.down {
+		return c.lostErr()
+	}
 	if other := c.pending.at(call.XID); other != nil {
-		c.sends.put(sb)
-		c.mu.Unlock()
 		return fmt.Errorf("engine: XID %#08x is in use on this connection", call.XID)
 	}
-	if send, _ := c.limits(h.Version); size > send {
-		c.sends.put(sb)
-		c.mu.Unlock()
+	if send, _ := c.limits(call.head.Version); size > send {
 		return errShrunk
 	}
-	c.stampAsk(b)
-	call.state = callSent
+	call.state, call.refusals = callSent, 0
 	call.settled.Store(false)
 	call.index, call.after = c.calls.add(call), c.ext.sentSoFar()
 	c.pending.add(call)
 	c.live.push(call)
-	c.works = append(c.works[:0], sb.work(size))
-	c.post(c.works)
-	c.countMessage(h, p.Len, c.pick(ours, &c.counters.CallsSent, &c.counters.BackCallsSent))
+	return nil
+}
+
+// sent counts a call that has been posted, size bytes in all. Called with mu held, which it gives up.
+func (c *Conn) sent(call *Call, size int) {
+	h := &call.head
+	c.countMessage(h, call.plan.Len, c.pick(ours, &c.counters.CallsSent, &c.counters.BackCallsSent))
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.CallSent, XID: call.XID, Bytes: size, Segs: len(call.windows), Arg: int64(formOf(h))})
 	c.flush()
-	return nil
 }
 
 // abandon takes back the windows of a call that was not sent. again: it keeps its credit, and is ready to be.
 func (c *Conn) abandon(call *Call, again bool) {
 	c.mu.Lock()
+	c.leavePlaces(&call.placed, call.partOp, call.parts)
 	call.index = c.calls.add(call)
 	call.outcome = callIdle
 	if again {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
+	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -40,6 +41,8 @@ type Request struct {
 	left   int  // RDMA Reads not completed; guarded by Conn.mu
 	owed   bool // counted in Conn.owed; guarded by Conn.mu
 	broken bool
+	// release is of Stream, which an extension keeps until the request is over; nil: it lies in buf.
+	release func()
 
 	plan   chunk.ReplyPlan
 	head   wire.Header // of the reply
@@ -47,6 +50,14 @@ type Request struct {
 	segs   []verbs.Seg
 	regs   []verbs.Region
 	stream *Memory // of a reply that goes to the Reply chunk
+
+	// Of a reply in pieces; see cutReply.
+	by            *wrapper
+	pieces        []ext.Piece
+	partOp, parts int
+	placed        bool // places are reserved for parts
+
+	last *sendBuffer // of the reply's last Send
 }
 
 // readOp is an RDMA Read that waits for depth.
@@ -90,8 +101,8 @@ func (q *readQueue) pop() readOp {
 
 var requestPool = sync.Pool{New: func() any { return &Request{Header: new(wire.Header)} }}
 
-// call takes a call; it takes buf.
-func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
+// call takes a call; it takes buf. Of one that is taken release, if there is one, is called when it is over.
+func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release func()) (taken bool) {
 	c := in.c
 	body, why := c.admit(h, payload)
 	if why == nil && !c.ep.gate.enter() {
@@ -101,13 +112,13 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 		buf.put()
 		if why == errSilent {
 			in.drop(h.XID)
-			return
+			return false
 		}
 		c.sendError(nil, h.XID, h.Version, body)
-		return
+		return false
 	}
 	r := requestPool.Get().(*Request)
-	r.conn, r.buf, r.inline = c, buf, payload
+	r.conn, r.buf, r.inline, r.release = c, buf, payload, release
 	r.Header, in.hdr = in.hdr, r.Header // the call keeps the header, its old memory serves the next
 
 	c.mu.Lock()
@@ -128,14 +139,15 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer) {
 			in.drop(r.Header.XID)
 		}
 		r.finish()
-		return
+		return true
 	}
 	c.event(obs.Event{Kind: obs.CallRecv, XID: r.Header.XID, Bytes: len(payload), Segs: len(r.Header.Reads), Arg: int64(formOf(r.Header))})
 	if len(r.Header.Reads) > 0 {
 		c.pull(r)
-		return
+		return true
 	}
 	r.deliver()
+	return true
 }
 
 // owe counts a call until Post has taken its answer: how far a requester may get ahead of us,
@@ -365,6 +377,7 @@ func (r *Request) Reply(move, flush bool) error {
 func (c *Conn) answer(r *Request, move bool) error {
 	for most := MaxSend; ; {
 		if err := c.planReply(r, move, most); err != nil {
+			c.uncut(r)
 			c.sendError(r, r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
 			return err
 		}
@@ -376,6 +389,7 @@ func (c *Conn) answer(r *Request, move bool) error {
 		case err != errShrunk:
 			return err
 		}
+		c.uncut(r)
 		r.dropSources()
 	}
 }
@@ -383,6 +397,9 @@ func (c *Conn) answer(r *Request, move bool) error {
 // keepResults copies bulk results that are views into the arguments' receive, as those of an
 // echo may be: the receive is about to take another message.
 func (r *Request) keepResults() {
+	if r.release != nil {
+		return
+	}
 	for i := range r.Results.Bulk() {
 		if it := &r.Results.Bulk()[i]; within(it.Data, r.inline) {
 			it.Data, it.Mem = slices.Clone(it.Data), nil
@@ -401,7 +418,7 @@ func within(b, area []byte) bool {
 
 // putFor gives the receive back; the arguments, which may lie in it, are over.
 func (b *buffer) putFor(r *Request) {
-	r.Stream, r.inline = nil, nil
+	r.Stream, r.inline, r.Header.OptInfo = nil, nil, nil
 	b.put()
 }
 
@@ -411,8 +428,17 @@ func (c *Conn) planReply(r *Request, move bool, most int) error {
 	send, _ := c.limits(h.Version)
 	send = min(send, most)
 	l := chunk.Limits{Version: h.Version, Send: send, MaxReads: -1, MaxWrites: -1}
+	if c.ext != nil && h.Version >= wire.Version2 {
+		l.Reach, _ = c.ext.reach()
+	}
 	if err := r.plan.Plan(&r.Results, move, l, &h.Lists); err != nil {
 		return err
+	}
+	if r.plan.Pieces && !c.cutReply(r, send) {
+		l.Reach = 0
+		if err := r.plan.Plan(&r.Results, move, l, &h.Lists); err != nil {
+			return err
+		}
 	}
 	r.works, r.segs = r.works[:0], r.segs[:0]
 	if cap(r.segs) < len(r.plan.Writes) { // Works point into it
@@ -462,66 +488,83 @@ func (c *Conn) source(r *Request, bulk []xdr.Bulk, i int) (verbs.Region, int, er
 
 // sendReply posts the Writes and the Send that tells of them.
 func (c *Conn) sendReply(r *Request) error {
-	size := r.plan.Header
-	if !r.plan.NoMsg {
-		size += r.plan.Len
-	}
-	sb, err := c.takeSend(size)
-	if err != nil {
-		if !errors.Is(err, errNoRoom) {
-			c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
-		}
-		return err
-	}
-	inv := c.invalidate(r.Header)
 	h := &r.head // nothing else of it is ever set
 	h.XID, h.Version, h.Credit, h.Proc = r.Header.XID, r.Header.Version, c.granted.Load(), wire.Msg
 	h.Direction, h.Lists = wire.Reply, r.plan.Returned
 	if r.plan.NoMsg {
 		h.Proc = wire.NoMsg
 	}
-	b := h.Append(sb.bytes(size))
+	size, err := c.packReply(r)
+	if err != nil {
+		if !errors.Is(err, errNoRoom) {
+			c.Abort(err) // who cannot reply ends the connection (RFC 8166 §4.5.4)
+		}
+		return err
+	}
+	if inv := c.invalidate(r.Header); inv != 0 {
+		w := &r.works[len(r.works)-1]
+		w.Op, w.Key = verbs.OpSendInvalidate, inv
+	}
+	for i := range r.plan.Writes {
+		r.works[i].ID = workID(workPlain, r.last.i)
+	}
+	xid, form := h.XID, formOf(h)
+
+	c.mu.Lock()
+	if c.down {
+		err = c.lostErr()
+	} else if send, _ := c.limits(h.Version); longest(r.works) > send {
+		err = errShrunk
+	}
+	if err != nil {
+		c.putSends(r.works)
+		c.mu.Unlock()
+		return err
+	}
+	if r.by == nil {
+		c.postReply(r)
+	} else {
+		c.postPieces(r)
+	}
+	c.mu.Unlock()
+	c.event(obs.Event{Kind: obs.ReplySent, XID: xid, Bytes: size, Arg: int64(form)})
+	return nil
+}
+
+// packReply puts what is sent together, behind the Writes in r.works.
+func (c *Conn) packReply(r *Request) (size int, err error) {
+	if r.by != nil {
+		r.works, r.last, size, err = c.pack(r.works, r.by, r.pieces, &r.head, &r.Results, r.plan.Parts)
+		return size, err
+	}
+	size = r.plan.Header
+	if !r.plan.NoMsg {
+		size += r.plan.Len
+	}
+	sb, err := c.takeSend(size)
+	if err != nil {
+		return 0, err
+	}
+	b := r.head.Append(sb.bytes(size))
 	if !r.plan.NoMsg {
 		b = chunk.Gather(b, &r.Results, r.plan.Parts)
 	}
 	if len(b) != size {
 		panic(fmt.Sprintf("engine: reply of %d bytes planned as %d", len(b), size))
 	}
-	w := sb.work(size)
-	if inv != 0 {
-		w.Op, w.Key = verbs.OpSendInvalidate, inv
-	}
-	r.works = append(r.works, w)
-	var written uint64
-	for _, op := range r.plan.Writes {
-		written += uint64(op.N)
-	}
-	for i := range r.plan.Writes {
-		r.works[i].ID = workID(workPlain, sb.i)
-	}
-	xid, inline, form := h.XID, len(b)-r.plan.Header, formOf(h)
+	r.works, r.last = append(r.works, sb.work(size)), sb
+	return size, nil
+}
 
-	c.mu.Lock()
-	if c.down {
-		err := c.lostErr()
-		c.sends.put(sb)
-		c.mu.Unlock()
-		return err
-	}
-	if send, _ := c.limits(h.Version); size > send {
-		c.sends.put(sb)
-		c.mu.Unlock()
-		return errShrunk
-	}
-	c.stampGrant(b, true)
-	sb.req, sb.answer, r.owed = r, r.owed, false
+// postReply posts a reply that is put together. Called with mu held.
+func (c *Conn) postReply(r *Request) {
+	written := r.written()
+	c.stampGrant(r.last.bytes(wire.FixedLen)[:wire.FixedLen], true)
+	r.last.req, r.last.answer, r.owed = r, r.owed, false
+	c.countMessage(&r.head, r.plan.Len, c.pick(theirs, &c.counters.RepliesSent, &c.counters.BackRepliesSent))
+	c.counters.WriteBytes += uint64(written)
+	c.sendMost = max(c.sendMost, written)
 	c.post(r.works)
-	c.countMessage(h, inline, c.pick(theirs, &c.counters.RepliesSent, &c.counters.BackRepliesSent))
-	c.counters.WriteBytes += written
-	c.sendMost = max(c.sendMost, int(written))
-	c.mu.Unlock()
-	c.event(obs.Event{Kind: obs.ReplySent, XID: xid, Bytes: size, Arg: int64(form)})
-	return nil
 }
 
 // written is the bytes that were placed by RDMA Write.
@@ -567,6 +610,10 @@ func (r *Request) finish() {
 		r.pulled[i] = nil
 	}
 	r.dropSources()
+	if r.release != nil {
+		r.release()
+	}
+	r.release, r.by, r.last = nil, nil, nil
 	r.Results.DropBulk()
 	r.Results.Reset()
 	clear(r.data)

@@ -203,6 +203,7 @@ func (s *session) panicked(v any) {
 	}
 	late := s.drop()
 	s.x.dropSends(s)
+	s.x.endWrapping(s)
 	s.startBy = time.Time{}
 	s.x.beginCarrier()
 	gate := s.gate

@@ -30,7 +30,8 @@ type Conn interface {
 	// goes, else that of the extension declared first: one message is wrapped once.
 	Attach(op string, info []byte)
 	// Consumed says that n messages of op, sent by us, are known to have been consumed by the peer:
-	// their places in its window are free. op declares Proves; for others the engine's own proof serves (D-8).
+	// their places in its window are free. Where op declares Proves nothing else tells; for others the engine has a proof of
+	// its own (D-8).
 	Consumed(op string, n int)
 	// Open opens the connection that the extension gates.
 	Open()

@@ -40,6 +40,9 @@ type Counters struct {
 	ControlRecv     uint64 // the same received, and handed to an extension
 	ControlRefused  uint64 // operations of ours that the peer answered with an error
 	ControlTimedOut uint64 // operations of ours without the answer that they are to have
+	Wrapped         uint64 // RPC messages in an operation of an extension, both directions
+	Parts           uint64 // Sends of RPC messages in pieces, without the last of each, both directions
+	AttachLost      uint64 // attachments received that an extension was too slow to be told of
 	ControlLate     uint64 // operations of the peer's that an extension left to their default
 	ExtIgnored      uint64 // what an extension asked for against its declaration, or with a token that is not good any more
 	ExtPanics       uint64 // sessions that panicked, and are out of service for their connection

@@ -343,7 +343,7 @@ const replyRoom = 24 + rpcmsg.MaxAuthBody
 func (c *Client) encode(inv *invocation, call *engine.Call) error {
 	info := &inv.info
 	p := info.Proc
-	call.XID, call.Move = info.XID, p.Binding.Args
+	call.XID, call.Move, call.Attach = info.XID, p.Binding.Args, info.Attach
 	call.MaxReply, call.MaxWhole = p.Binding.MaxReply, 0
 	if s, ok := info.Args.(binding.ReplySizer); ok {
 		call.MaxReply, call.MaxWhole = s.MaxReply()

@@ -216,6 +216,9 @@ type CallInfo struct {
 	XID     uint32
 	Args    xdr.Marshaler
 	Results xdr.Unmarshaler
+	// Attach goes with the call where an extension on its connection allows it (ext.Conn.Attach); its bytes must stay as
+	// they are until the interceptor's next returns.
+	Attach engine.Attachment
 }
 
 // ClientInterceptor wraps a call. It calls next once, or returns an error instead.

@@ -62,6 +62,15 @@ func (r *Request) RemoteAddr() netip.AddrPort { return r.from.remote() }
 // frees it; a buffer that is not sent is Freed by its taker.
 func (r *Request) Buffer(n int) (*Buffer, error) { return r.from.buffer(n) }
 
+// Attached is what the caller has attached to the call by an operation of an extension: its rdma_opttype, 0 where
+// there is none, and its bytes, a view that is valid until the handler returns.
+func (r *Request) Attached() (opttype uint32, info []byte) {
+	if o, ok := r.from.(*rdmaOrigin); ok {
+		return o.er.Attached()
+	}
+	return 0, nil
+}
+
 // rdmaOrigin is a request over RDMA; it and its Request live in the engine's Request.
 type rdmaOrigin struct {
 	Request
