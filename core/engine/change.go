@@ -111,6 +111,10 @@ func (c *Conn) change(of int, r ext.Request, done func(error)) (err error, later
 		return c.setCredits(r), false
 	case ext.ExtraReceives:
 		return c.setExtra(of, int(r)), false
+	case ext.Silence:
+		return c.ext.awaitSilence(of, r, done)
+	case ext.GrantChange:
+		return c.ext.awaitGrant(of, done)
 	}
 	return errors.New("the engine knows no such request"), false
 }

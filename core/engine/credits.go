@@ -122,6 +122,14 @@ func (r *creditRule) tell(now int) {
 	}
 }
 
+// stale tells whether the peer would be told something else of now than it was.
+func (r *creditRule) stale(now int) bool {
+	if r.asked > 0 {
+		now = min(now, r.asked)
+	}
+	return r.told > 0 && r.told != now
+}
+
 // ask is the word of a call of ours.
 func (r *creditRule) ask(c *credits) uint32 {
 	if !r.split {

@@ -16,7 +16,8 @@
 // out); watch.go (idle, stalled, mute); responder.go, blame.go. A server calls its client back by requester and
 // responder too: backward.go has what differs. Extensions: extend.go (their life on a connection), session.go (the goroutine that
 // they are called on), extconn.go (what they have of the connection), operation.go (what comes), outbound.go (what they
-// send), proptable.go; wrap.go and pieces.go (RPC messages in operations). With -tags invariants an endpoint that ends panics unless everything has come back
+// send), proptable.go, await.go (what they wait for); wrap.go and pieces.go (RPC messages in operations). With -tags
+// invariants an endpoint that ends panics unless everything has come back
 // (invariants_on.go).
 //
 // Ownership. One mutex per Conn guards its state and covers every Post, so the order of

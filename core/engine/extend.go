@@ -194,6 +194,7 @@ func (x *extensions) end(err error) {
 	}
 	x.endSends()
 	x.endSettles()
+	x.endAwaits()
 	clear(x.tokens)
 	for _, s := range x.sessions {
 		s.tasks = slices.DeleteFunc(s.tasks, func(t task) bool { return t.q != nil })
@@ -256,7 +257,7 @@ func (x *extensions) alarm(t time.Time) {
 
 // onTimer ends what has waited for too long.
 func (x *extensions) onTimer() {
-	now := time.Now()
+	now, heard := time.Now(), x.heardBytes()
 	x.c.mu.Lock()
 	if x.over {
 		x.c.mu.Unlock()
@@ -275,6 +276,7 @@ func (x *extensions) onTimer() {
 		late = append(late, q)
 	}
 	x.expireSends(now)
+	silent := x.silences(now, heard)
 	for _, s := range x.sessions {
 		switch {
 		case s.startBy.IsZero():
@@ -289,6 +291,7 @@ func (x *extensions) onTimer() {
 	for _, q := range late {
 		x.late(q)
 	}
+	answerAll(silent, nil)
 	x.pump()
 	x.c.flush()
 }

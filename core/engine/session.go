@@ -33,6 +33,7 @@ type session struct {
 	tasks   []task
 	waiting int           // of what Limits.Queue bounds
 	lines   map[int]*line // by operation
+	awaits  awaits
 }
 
 type sessionState uint8

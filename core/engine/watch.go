@@ -150,6 +150,7 @@ func (c *Conn) onTick() {
 	c.expire(&c.waiting.callList)
 	c.grants.step(short)
 	c.granted.Store(uint32(c.grants.now))
+	stale := c.ext.grantChanges()
 	v := c.watch.step(c.activity(heard))
 	if v == verdictIdle {
 		c.shut.Store(true)
@@ -160,6 +161,7 @@ func (c *Conn) onTick() {
 	if kick && c.driver != nil {
 		c.driver.Kick()
 	}
+	answerAll(stale, nil)
 	switch v {
 	case verdictIdle:
 		c.Close()

@@ -1,6 +1,9 @@
 package ext
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Request is something that an extension asks the engine to change. The engine checks it; a *RequestError says what
 // is wrong with it.
@@ -40,12 +43,30 @@ const (
 // peer send. The number stands for the extension's all: a later request replaces it. 0 to 1024.
 type ExtraReceives int
 
+// Silence waits: its answer comes when nothing has come from the peer for that long, or up to a quarter longer, counted
+// from the request at the earliest. 10 ms to 1 h. An extension has one at a time: a later request replaces it, and it is refused.
+type Silence time.Duration
+
+// GrantChange waits: its answer comes when what the peer may have outstanding by our grant is not what it has last
+// been told, and no call of the peer's is under way whose answer would tell it. The engine looks once a tick. An extension
+// has one at a time, as of Silence.
+type GrantChange struct{}
+
+// Limits of Silence.
+const (
+	MinSilence = 10 * time.Millisecond
+	MaxSilence = time.Hour
+)
+
 func (n SendLimit) String() string       { return fmt.Sprintf("send limit %d", int(n)) }
 func (n ReceiveSize) String() string     { return fmt.Sprintf("receive size %d", int(n)) }
 func (l BackwardLevel) String() string   { return fmt.Sprintf("backward level %d", uint8(l)) }
 func (i Invalidation) String() string    { return fmt.Sprintf("remote invalidation %t", bool(i)) }
 func (a CreditAlgorithm) String() string { return fmt.Sprintf("credit algorithm %d", uint8(a)) }
 func (n ExtraReceives) String() string   { return fmt.Sprintf("%d extra receives", int(n)) }
+
+func (d Silence) String() string   { return fmt.Sprintf("silence of %v", time.Duration(d)) }
+func (GrantChange) String() string { return "change of the grant" }
 
 // RequestError is a Request that the engine does not grant.
 type RequestError struct {
