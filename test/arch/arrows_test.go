@@ -72,6 +72,7 @@ var only = []struct{ module, rooms string }{
 	{"github.com/hashicorp/go-plugin", "extensions"},
 	{"github.com/opentracing/opentracing-go", "tracing"},
 	{"github.com/hashicorp/hcl", "config"},
+	{"github.com/zclconf/go-cty", "config"},
 	{"github.com/prometheus", "cli"},
 	{"github.com/spf13/cobra", "cli"},
 	{"C", "providers/ibverbs"},

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/extensions"
+)
+
+// Config is what a file says, defaults filled in.
+type Config struct {
+	// File is the file's name as it was given; empty: there is none, and all is default.
+	File       string
+	Protocol   Protocol
+	Extensions []extensions.Spec // what is to be loaded
+}
+
+// Protocol is the block protocol.
+type Protocol struct {
+	// MinVersion to MaxVersion are the versions of RPC-over-RDMA to use. Default 1 to 2.
+	MinVersion, MaxVersion uint32
+	// Inline is the bytes of the largest message without chunks: a multiple of 1024 to 262144; 4096 at least
+	// with version 2. Default 4096.
+	Inline int
+	// Credits are the calls in flight on a connection: 1 to 16384. Default 64.
+	Credits int
+}
+
+// Bounds of what a file and the command line's flags may say.
+const (
+	MinInline   = 1024
+	MinInlineV2 = 4096 // v2 draft §5.2.1
+	MaxInline   = 256 << 10
+	MaxCredits  = 1 << 14
+)
+
+// Bounds of a file.
+const (
+	maxFile       = 64 << 10
+	maxDepth      = 8
+	maxExtensions = 64
+	maxName       = 32 // as core/ext has it
+	minTimeout    = time.Millisecond
+	maxTimeout    = time.Minute
+)
+
+// PropsName is the extension that is loaded unless a file says `extension "props" { enabled = false }`.
+const PropsName = "props"
+
+// Default is what is in force without a file.
+func Default() *Config {
+	return &Config{
+		Protocol:   Protocol{MinVersion: 1, MaxVersion: 2, Inline: 4096, Credits: 64},
+		Extensions: []extensions.Spec{{Name: PropsName, Required: true}},
+	}
+}
