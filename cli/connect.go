@@ -13,21 +13,27 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rpcrdma/rpcrdma/cli/capture"
+	"github.com/rpcrdma/rpcrdma/config"
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
-// connFlags are the flags of every verb that connects or listens.
+// connFlags are the flags of every verb that connects or listens. They stand over the configuration file.
 type connFlags struct {
+	config   string
 	protocol string
 	inline   int
 	credits  int
 	pcap     string
 	verbose  bool
+
+	flags *pflag.FlagSet // tells which were given
 }
 
 func (f *connFlags) add(flags *pflag.FlagSet) {
+	f.flags = flags
+	addConfig(flags, &f.config)
 	flags.StringVar(&f.protocol, "protocol", "auto", "RPC-over-RDMA version: auto, 1 or 2")
 	flags.IntVar(&f.inline, "inline", 4096, "bytes of the largest inline message, a multiple of 1024")
 	flags.IntVar(&f.credits, "credits", 64, "calls in flight on a connection")
@@ -35,28 +41,53 @@ func (f *connFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say more")
 }
 
+// settle reads the configuration file, checks the flags and puts those that were given over it. Then the
+// fields inline and credits are what is in force.
+func (f *connFlags) settle() (*config.Config, error) {
+	c, err := config.Load(f.config)
+	if err != nil {
+		return nil, err
+	}
+	p := &c.Protocol
+	switch {
+	case !f.flags.Changed("protocol"):
+	case f.protocol == "auto":
+		p.MinVersion, p.MaxVersion = 1, 2
+	case f.protocol == "1":
+		p.MinVersion, p.MaxVersion = 1, 1
+	case f.protocol == "2":
+		p.MinVersion, p.MaxVersion = 2, 2
+	default:
+		return nil, usagef("--protocol %s: want auto, 1 or 2", f.protocol)
+	}
+	if f.flags.Changed("inline") {
+		if f.inline < config.MinInline || f.inline > config.MaxInline || f.inline%1024 != 0 {
+			return nil, usagef("--inline %d: want a multiple of 1024 from %d to %d", f.inline, config.MinInline, config.MaxInline)
+		}
+		if p.Inline = f.inline; p.Inline < config.MinInlineV2 && p.MaxVersion > 1 {
+			return nil, usagef("--inline %d: version 2 needs %d at least; raise it, or add --protocol 1", f.inline, config.MinInlineV2)
+		}
+	} else if p.Inline < config.MinInlineV2 && p.MaxVersion > 1 {
+		return nil, usagef("--protocol %s: version 2 needs %d bytes inline at least, and %s says %d; add --inline %[2]d", f.protocol, config.MinInlineV2, c.File, p.Inline)
+	}
+	if f.flags.Changed("credits") {
+		if p.Credits = f.credits; p.Credits < 1 || p.Credits > config.MaxCredits {
+			return nil, usagef("--credits %d: want 1 to %d", f.credits, config.MaxCredits)
+		}
+	}
+	f.inline, f.credits = p.Inline, p.Credits
+	return c, nil
+}
+
 // options turns the flags into options of package rpc. finish writes out what is
 // open; it is called once, when the work is done.
 func (f *connFlags) options(errs io.Writer) (opts []rpc.Option, finish func() error, err error) {
-	switch f.protocol {
-	case "auto":
-	case "1":
-		opts = append(opts, rpc.WithVersions(1, 1))
-	case "2":
-		opts = append(opts, rpc.WithVersions(2, 2))
-	default:
-		return nil, nil, usagef("--protocol %s: want auto, 1 or 2", f.protocol)
+	c, err := f.settle()
+	if err != nil {
+		return nil, nil, err
 	}
-	if f.inline < 1024 || f.inline > 256<<10 || f.inline%1024 != 0 {
-		return nil, nil, usagef("--inline %d: want a multiple of 1024 from 1024 to 262144", f.inline)
-	}
-	if f.inline < 4096 && f.protocol != "1" {
-		return nil, nil, usagef("--inline %d: version 2 needs 4096 at least; raise it, or add --protocol 1", f.inline)
-	}
-	if f.credits < 1 || f.credits > 1<<14 {
-		return nil, nil, usagef("--credits %d: want 1 to 16384", f.credits)
-	}
-	opts = append(opts, rpc.WithInline(f.inline), rpc.WithCredits(f.credits))
+	p := c.Protocol
+	opts = append(opts, rpc.WithVersions(p.MinVersion, p.MaxVersion), rpc.WithInline(p.Inline), rpc.WithCredits(p.Credits))
 	var closers []func() error
 	var taps []verbs.Tap
 	if f.pcap != "" {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/rpcrdma/rpcrdma/config"
 )
 
 // Exit statuses.
@@ -52,6 +54,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	var done statusError
 	var failed failedError
 	var misused usageError
+	var file *config.Error
 	switch {
 	case err == nil && answer.err != nil:
 		fmt.Fprintln(errs, "rpcrdma: cannot write what was asked for:", answer.err)
@@ -60,6 +63,11 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		return exitOK
 	case errors.As(err, &done):
 		return int(done)
+	case errors.As(err, &failed) && errors.As(err, &file):
+		for _, p := range file.Problems {
+			fmt.Fprintln(errs, "rpcrdma:", oneLine(errors.New(p.String())))
+		}
+		return exitFailed
 	case errors.As(err, &failed):
 		fmt.Fprintln(errs, "rpcrdma:", oneLine(failed.err))
 		return exitFailed
@@ -96,7 +104,7 @@ Addresses are URLs whose scheme is the provider: iwarp://host:port. The query ta
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVersion(), newProviders(), newPing(), newServe(), newNFS(), newDemo(), newDecode(), newEncode(), newBench())
+	root.AddCommand(newVersion(), newProviders(), newPing(), newServe(), newNFS(), newDemo(), newDecode(), newEncode(), newBench(), newConfig())
 	return root
 }
 
