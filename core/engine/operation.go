@@ -147,8 +147,8 @@ func (x *extensions) refused(h *wire.Header) bool {
 	if c.neg.State == NegSettled {
 		c.takeGrant(h.Credit, false)
 	}
-	x.prove(controlEvent{kind: proofAnswer, xid: h.XID})
 	x.tell(o, ext.Outcome{Kind: ext.Refused, XID: h.XID, Code: ext.Code(h.Err.Code)})
+	x.prove(controlEvent{kind: proofAnswer, xid: h.XID})
 	return true
 }
 
@@ -235,10 +235,10 @@ func (x *extensions) refuse(q *question, code ext.Code) {
 func (x *extensions) sendAnswer(q *question, info []byte) bool {
 	c, op := x.c, &x.ops[x.ops[q.op].Answer].Op
 	send, _ := c.limits(wire.Version2)
-	if len(info) > q.s.decl.Limits.Info || operationLen(op, q.msg.Optional, len(info)) > send {
+	if len(info) > q.s.decl.Limits.Info || operationLen(q.msg.Optional, len(info)) > send {
 		return false
 	}
-	sb, err := c.takeSend(operationLen(op, q.msg.Optional, len(info)))
+	sb, err := c.takeSend(operationLen(q.msg.Optional, len(info)))
 	switch {
 	case errors.Is(err, errNoRoom):
 		return false

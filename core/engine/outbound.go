@@ -44,7 +44,11 @@ func (o *outbound) init(ops int) {
 func (x *extensions) send(s *session, m ext.Outgoing, done func(ext.Outcome)) {
 	i := x.opNamed(s, m.Op)
 	o := &outgoing{s: s, op: i, done: done}
-	if i < 0 || x.over || !x.mayQueue(s, i, m.Info) {
+	if i >= 0 {
+		op := &x.ops[i].Op
+		o.asOpt = op.Proc == 0 || m.Optional && op.Type != 0
+	}
+	if i < 0 || x.over || !x.mayQueue(o, m.Info) {
 		kind := ext.NotSent
 		if x.over {
 			kind = ext.Lost
@@ -52,8 +56,6 @@ func (x *extensions) send(s *session, m ext.Outgoing, done func(ext.Outcome)) {
 		x.tell(o, ext.Outcome{Kind: kind})
 		return
 	}
-	op := &x.ops[i].Op
-	o.asOpt = op.Proc == 0 || m.Optional && op.Type != 0
 	o.info = append([]byte(nil), m.Info...)
 	x.out.waits[i] = append(x.out.waits[i], o)
 	x.out.waiting++
@@ -70,13 +72,13 @@ func (x *extensions) opNamed(s *session, name string) int {
 }
 
 // mayQueue tells whether the declaration and the limits allow an operation to be sent unasked. Called with mu held.
-func (x *extensions) mayQueue(s *session, i int, info []byte) bool {
-	r := &x.ops[i]
+func (x *extensions) mayQueue(o *outgoing, info []byte) bool {
+	s, r := o.s, &x.ops[o.op]
 	send, _ := x.c.limits(wire.Version2)
 	switch {
-	case !x.may(r, ours), r.Op.Payload != ext.NoPayload, r.Op.Reply && x.isAnswer(i):
+	case !x.may(r, ours), r.Op.Payload != ext.NoPayload, r.Op.Reply && x.isAnswer(o.op):
 		return false
-	case len(info) > s.decl.Limits.Info, operationLen(&r.Op, r.Op.Proc == 0, len(info)) > send:
+	case len(info) > s.decl.Limits.Info, operationLen(o.asOpt, len(info)) > send:
 		return false
 	}
 	n := 0
@@ -89,7 +91,7 @@ func (x *extensions) mayQueue(s *session, i int, info []byte) bool {
 }
 
 // operationLen is the bytes of an operation on the wire.
-func operationLen(op *ext.Op, asOpt bool, info int) int {
+func operationLen(asOpt bool, info int) int {
 	if asOpt {
 		return wire.FixedLen + 12 + info + -info&3
 	}
@@ -120,7 +122,7 @@ func (x *extensions) pump() {
 	x.out.pumping = true
 	for o := x.next(); o != nil; o = x.next() {
 		c.mu.Unlock()
-		sb, err := c.takeSend(operationLen(&x.ops[o.op].Op, o.asOpt, len(o.info)))
+		sb, err := c.takeSend(operationLen(o.asOpt, len(o.info)))
 		c.mu.Lock()
 		x.transmit(o, sb, err)
 	}
@@ -207,7 +209,7 @@ func (x *extensions) transmit(o *outgoing, sb *sendBuffer, err error) {
 		c.sends.put(sb)
 		err = c.lostErr()
 	}
-	if send, _ := c.limits(wire.Version2); err == nil && operationLen(&r.Op, o.asOpt, len(o.info)) > send {
+	if send, _ := c.limits(wire.Version2); err == nil && operationLen(o.asOpt, len(o.info)) > send {
 		c.sends.put(sb)
 		err = errShrunk
 	}
@@ -264,7 +266,7 @@ func (x *extensions) newXID() uint32 {
 
 // appendOperation puts an operation together.
 func appendOperation(sb *sendBuffer, h *wire.Header, op *ext.Op, asOpt bool, info []byte) []byte {
-	b := sb.bytes(operationLen(op, asOpt, len(info)))
+	b := sb.bytes(operationLen(asOpt, len(info)))
 	if asOpt {
 		h.Proc, h.OptType, h.OptInfo = wire.Optional, op.Type, info
 		return h.Append(b)
