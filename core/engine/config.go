@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
@@ -64,10 +65,14 @@ type Config struct {
 	Settle time.Duration
 	// NextXID makes transaction ids for calls of the engine's own. Default: random start, counting.
 	NextXID func() uint32
+	// GateTimeout is how long a connection on which version 2 stands may take to be opened where an extension gates
+	// it (D-3); it ends then. Negative: for ever. Default 10 s.
+	GateTimeout time.Duration
 	// Versions remembers what servers support, under Peer. nil: nothing is remembered.
 	Versions *VersionCache
 	Peer     string
-	// Extensions are the optional operations and properties of version 2 that the connection has. nil: none.
+	// Extensions are the optional operations and properties of version 2 that the connection has. nil: none. Where one of
+	// them gates connections, MinVersion is 2.
 	Extensions *ext.Set
 	// Panicked, if not nil, is told of a session that panicked: its extension is out of service for that connection.
 	Panicked func(*PanicError)
@@ -113,6 +118,7 @@ func (c Config) withDefaults() Config {
 	if c.MinVersion == 0 {
 		c.MinVersion = wire.Version1
 	}
+	c.gateConfig()
 	def(&c.Inline, 4096)
 	def(&c.Credits, 64)
 	def(&c.Backward, 8)
@@ -154,6 +160,8 @@ func (c *Config) check() error {
 	switch {
 	case c.MinVersion < 1 || c.MaxVersion > 2 || c.MinVersion > c.MaxVersion:
 		return &ConfigError{"versions", "1 and 2 exist, and the lowest may not be above the highest"}
+	case c.Extensions.Gated() && c.MinVersion < wire.Version2:
+		return &ConfigError{"versions", fmt.Sprintf("extension %q gates connections, which takes version 2", gater(c.Extensions))}
 	case c.Inline < 1024 || c.Inline > MaxSend || c.Inline%1024 != 0:
 		return &ConfigError{"inline", "want a multiple of 1024 from 1024 to 262144 (RFC 8797 §4.2)"}
 	case c.MaxVersion >= wire.Version2 && c.Inline < 4096:

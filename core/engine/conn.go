@@ -77,6 +77,8 @@ type Conn struct {
 	readq    readQueue    // RDMA Reads waiting for depth
 	reading  int          // RDMA Reads posted
 	rule     creditRule   // of rdma_credit
+	knocking bool         // a call is at knock
+	refused  *GateError   // not nil: it is ending, as it was not opened
 	after    func()       // run once nothing is being served
 	counters obs.Counters
 
@@ -448,7 +450,7 @@ func (c *Conn) dropCalls(err error) {
 		if call.state == callFencing {
 			c.settled(call)
 		} else {
-			c.end(call, callDone, &LostError{Sent: true, Err: err})
+			c.end(call, callDone, c.lost(true, err))
 		}
 	}
 	for call := c.waiting.pop(); call != nil; call = c.waiting.pop() {
@@ -487,7 +489,15 @@ func (c *Conn) unreserve() {
 }
 
 // lostErr is what a call gets that was never sent. Called with mu held.
-func (c *Conn) lostErr() error { return &LostError{Err: c.err} }
+func (c *Conn) lostErr() error { return c.lost(false, c.err) }
+
+// lost is what a call gets by the connection's end. Called with mu held.
+func (c *Conn) lost(sent bool, err error) error {
+	if c.refused != nil {
+		return c.refused
+	}
+	return &LostError{Sent: sent, Err: err}
+}
 
 func (c *Conn) event(e obs.Event) {
 	if c.cfg.Recorder != nil {

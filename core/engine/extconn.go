@@ -94,7 +94,7 @@ func (e *extConn) Open() {
 // Fail implements ext.Conn.
 func (e *extConn) Fail(err error) {
 	if e.serving() {
-		e.x.c.Abort(err)
+		e.x.c.fail(e.session, err)
 	}
 }
 

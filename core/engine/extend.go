@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -145,7 +144,7 @@ func (x *extensions) start() {
 	x.c.mu.Lock()
 	x.started = true
 	var refused []*question
-	var fail error
+	gater := ""
 	for _, s := range x.sessions {
 		if s.state == sessionStarting && s.s != nil {
 			s.state = sessionUp
@@ -157,7 +156,7 @@ func (x *extensions) start() {
 		}
 		refused = append(refused, s.drop()...)
 		if s.gate {
-			fail = &GateError{s.decl.Name}
+			gater = s.decl.Name
 		}
 	}
 	x.offerAll()
@@ -173,8 +172,8 @@ func (x *extensions) start() {
 	for _, q := range refused {
 		x.unsupported(q)
 	}
-	if fail != nil {
-		x.c.Abort(fail)
+	if gater != "" {
+		x.c.endGated(gater, errNoSession)
 	}
 	x.pump()
 	x.c.flush()
@@ -227,19 +226,6 @@ func (x *extensions) spawn(f func()) {
 		f()
 	}()
 }
-
-// GateError ends a connection that an extension gates which cannot open it.
-type GateError struct{ Extension string }
-
-func (e *GateError) Error() string {
-	return fmt.Sprintf("extension %q gates the connection and is not there to open it", e.Extension)
-}
-
-// gated tells whether some extension has not opened the connection yet.
-func (c *Conn) gated() bool { return c.ext != nil && c.ext.gates.Load() > 0 }
-
-// openGate follows when the last extension has opened the connection. Without mu.
-func (c *Conn) openGate() {}
 
 // alarm makes sure that onTimer runs at t. Called with mu held.
 func (x *extensions) alarm(t time.Time) {

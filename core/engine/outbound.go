@@ -161,13 +161,13 @@ func (x *extensions) next() *outgoing {
 }
 
 // takeCredit takes an RPC credit for an operation: one that lend has taken, or a free one that no call
-// waits for. They hold half of the credits at most. Called with mu held.
+// waits for, or may have yet. They hold half of the credits at most. Called with mu held.
 func (x *extensions) takeCredit() bool {
 	c := x.c
 	switch {
 	case x.out.lent > 0:
 		x.out.lent--
-	case c.credits.free() && c.waiting.empty() && x.mayHold():
+	case c.credits.free() && (c.waiting.empty() || c.gated()) && x.mayHold():
 		c.credits.take()
 	default:
 		return false

@@ -56,6 +56,9 @@ func (in *inbound) received(cp *verbs.Completion) {
 	}
 	h := in.hdr
 	n, err := h.Parse(cp.Buf, c.cfg.Profile)
+	if err == nil && h.Version >= wire.Version2 && c.sizes.longer(len(cp.Buf)) {
+		c.sizes.came(len(cp.Buf))
+	}
 	if h.Proc >= wire.Optional && c.ext.claims(h, err) {
 		in.invalidated = cp.Invalidated
 		in.operation(h, cp.Buf, n, err, buf)
@@ -65,9 +68,6 @@ func (in *inbound) received(cp *verbs.Completion) {
 		in.refuse(err)
 		buf.put()
 		return
-	}
-	if h.Version >= wire.Version2 && c.sizes.longer(len(cp.Buf)) {
-		c.sizes.came(len(cp.Buf))
 	}
 	payload := cp.Buf[n:]
 	switch in.sort(h, payload) {

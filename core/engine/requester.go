@@ -234,10 +234,20 @@ func (c *Conn) do(ctx context.Context, call *Call) error {
 	if err := c.settlePause(ctx); err != nil {
 		return err
 	}
-	if err := c.acquire(ctx, call); err != nil {
-		return err
+	for {
+		if c.gated() {
+			if err := c.knock(ctx, call); err != nil {
+				return err
+			}
+		}
+		switch err := c.acquire(ctx, call); err {
+		case nil:
+			return c.run(ctx, call)
+		case errKnock:
+		default:
+			return err
+		}
 	}
-	return c.run(ctx, call)
 }
 
 // run sends a call that has a credit, again where another version is wanted.
@@ -295,7 +305,8 @@ func (c *Conn) settlePause(ctx context.Context) error {
 	return nil
 }
 
-// acquire waits for a credit (RFC 8166 §3.3.1), first come, first served.
+// acquire waits for a credit (RFC 8166 §3.3.1), and until a connection that is gated is open, first come, first
+// served.
 func (c *Conn) acquire(ctx context.Context, call *Call) error {
 	c.mu.Lock()
 	call.tick = c.tick
@@ -306,12 +317,12 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 		return err
 	case c.neg.State == NegFailed:
 		c.mu.Unlock()
-		return ErrVersion
+		return c.noVersion(ErrVersion)
 	case !c.client && c.mayCallBack() != nil:
 		err := c.mayCallBack()
 		c.mu.Unlock()
 		return err
-	case c.credits.free() && c.waiting.empty():
+	case c.credits.free() && c.waiting.empty() && !c.gated():
 		c.giveCredit(call)
 		c.mu.Unlock()
 		return nil
@@ -340,9 +351,11 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 		case c.down:
 			err = c.lostErr()
 		case c.neg.State == NegFailed:
-			err = ErrVersion
+			err = c.noVersion(ErrVersion)
 		case over:
 			err = causeOf(ctx)
+		case c.mustKnock():
+			err = errKnock
 		default:
 			c.mu.Unlock()
 			continue
@@ -384,7 +397,7 @@ func (c *Conn) dropCredit(call *Call) {
 func (c *Conn) grantWaiting() {
 	c.ext.lend()
 	failed := c.neg.State == NegFailed
-	for failed || c.credits.free() {
+	for failed || c.credits.free() && !c.gated() {
 		call := c.waiting.pop()
 		if call == nil {
 			return

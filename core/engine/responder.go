@@ -142,11 +142,14 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release func
 		return true
 	}
 	c.event(obs.Event{Kind: obs.CallRecv, XID: r.Header.XID, Bytes: len(payload), Segs: len(r.Header.Reads), Arg: int64(formOf(r.Header))})
-	if len(r.Header.Reads) > 0 {
+	switch {
+	case len(r.Header.Reads) == 0:
+		r.deliver()
+	case c.gated(): // nothing is read for it
+		c.bar(r)
+	default:
 		c.pull(r)
-		return true
 	}
-	r.deliver()
 	return true
 }
 
@@ -333,6 +336,9 @@ func (r *Request) deliver() {
 		why = wire.DirMismatch
 	case xid != h.XID: // RFC 8166 §4.5.2
 		why = wire.XIDMismatch
+	case c.bars(r.Stream):
+		c.bar(r)
+		return
 	default:
 		c.cfg.Serve(r)
 		return

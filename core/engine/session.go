@@ -214,7 +214,7 @@ func (s *session) panicked(v any) {
 		s.x.late(q)
 	}
 	if gate {
-		c.Abort(&GateError{s.decl.Name})
+		c.endGated(s.decl.Name, errPanicked)
 	}
 	c.flush()
 }

@@ -34,6 +34,7 @@ var (
 // activity is what a connection has done up to a tick.
 type activity struct {
 	calls                uint64 // received and sent
+	gated                bool   // version 2 stands, and an extension has not opened the connection
 	busy                 bool   // something is served, awaited or owed
 	awaiting             bool   // calls wait for replies
 	heard                uint64 // bytes from the peer
@@ -51,15 +52,18 @@ const (
 	verdictStall         // abort: ErrStalled
 	verdictProbe         // ask by a NULL call; probed tells that one went out
 	verdictMute          // abort: ErrMute
+	verdictGate          // abort: it was not opened
 )
 
 // watch judges a connection once a tick: a pure value, in ticks.
 type watch struct {
 	idle, stall, mute int // limits; 0: none
+	gate              int // the same
 	pace              int // bytes that move in one tick at least
 
 	last                          activity
 	quiet, reading, sending, hush int // ticks without a call, a Read, a Send or Write, a byte
+	outside                       int // ticks gated
 	probed                        bool
 }
 
@@ -74,6 +78,7 @@ func (w *watch) step(a activity) verdict {
 	count(&w.quiet, !a.busy && a.calls == w.last.calls)
 	count(&w.reading, a.reads > 0 && a.readsDone == w.last.readsDone && w.last.reads > 0)
 	count(&w.sending, a.sends > 0 && a.sendsDone == w.last.sendsDone && w.last.sends > 0)
+	count(&w.outside, a.gated && w.last.gated)
 	count(&w.hush, a.awaiting && a.heard == w.last.heard && w.last.awaiting)
 	w.last = a
 	if w.hush == 0 {
@@ -82,6 +87,8 @@ func (w *watch) step(a activity) verdict {
 	switch {
 	case w.stall > 0 && (w.reading > w.stall+a.readMost/w.pace || w.sending > w.stall+a.sendMost/w.pace):
 		return verdictStall
+	case w.gate > 0 && w.outside >= w.gate:
+		return verdictGate
 	case w.mute > 0 && w.probed && w.hush >= 2*w.mute:
 		return verdictMute
 	case w.mute > 0 && !w.probed && w.hush >= w.mute:
@@ -99,7 +106,11 @@ const ticksPer = 8
 // newWatch chooses a connection's tick and its limits in ticks.
 func (c *Config) newWatch() (w watch, period time.Duration, timeout uint32) {
 	period = c.CallTimeout
-	for _, d := range []time.Duration{c.IdleTimeout, c.StallTimeout, c.KeepAlive} {
+	gate := c.GateTimeout
+	if !c.Extensions.Gated() {
+		gate = 0
+	}
+	for _, d := range []time.Duration{c.IdleTimeout, c.StallTimeout, c.KeepAlive, gate} {
 		if d > 0 {
 			period = min(period, d)
 		}
@@ -111,7 +122,7 @@ func (c *Config) newWatch() (w watch, period time.Duration, timeout uint32) {
 		}
 		return int((d + period - 1) / period)
 	}
-	w = watch{idle: ticks(c.IdleTimeout), stall: ticks(c.StallTimeout), mute: ticks(c.KeepAlive)}
+	w = watch{idle: ticks(c.IdleTimeout), stall: ticks(c.StallTimeout), mute: ticks(c.KeepAlive), gate: ticks(gate)}
 	w.pace = max(int(slowest*period.Seconds()), 1)
 	return w, period, uint32(ticks(c.CallTimeout))
 }
@@ -169,6 +180,8 @@ func (c *Conn) onTick() {
 		c.Abort(fmt.Errorf("%w for %v", ErrStalled, c.cfg.StallTimeout))
 	case verdictProbe:
 		c.ask()
+	case verdictGate:
+		c.unopened()
 	case verdictMute:
 		c.Abort(fmt.Errorf("%w for %v", ErrMute, 2*c.cfg.KeepAlive))
 	}
@@ -188,6 +201,7 @@ func (c *Conn) activity(heard uint64) activity {
 	n := &c.counters
 	a := activity{
 		calls: n.CallsRecv + n.CallsSent + n.BackCallsRecv + n.BackCallsSent, heard: heard,
+		gated:    c.gated() && c.stands() != 0,
 		busy:     c.serving > 0 || c.owed > 0 || c.credits.inUse > 0 || !c.waiting.empty() || len(c.outbox) > 0,
 		awaiting: c.pending.n > 0 && c.client,
 		reads:    c.reading, readsDone: c.readsDone, readMost: c.cfg.largest(c.readMost),

@@ -49,8 +49,11 @@ func TestWatch(t *testing.T) {
 		{"silence without calls", still(activity{busy: true}, 9), none, 9},
 		{"a word", append(still(awaiting, 3), activity{busy: true, awaiting: true, heard: 1}, activity{busy: true, awaiting: true, heard: 1},
 			activity{busy: true, awaiting: true, heard: 1}), none, 6},
+		{"not opened", still(activity{busy: true, gated: true}, 7), verdictGate, 5},
+		{"not opened, and nobody calls", still(activity{gated: true}, 7), verdictGate, 5},
+		{"opened in time", append(still(activity{busy: true, gated: true}, 5), still(activity{busy: true}, 9)...), none, 14},
 	} {
-		w := watch{idle: 8, stall: 4, mute: 3, pace: 10}
+		w := watch{idle: 8, stall: 4, mute: 3, gate: 5, pace: 10}
 		for i, a := range tc.saw {
 			v := w.step(a)
 			if i < tc.after && v != none {

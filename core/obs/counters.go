@@ -45,6 +45,7 @@ type Counters struct {
 	AttachLost      uint64 // attachments received that an extension was too slow to be told of
 	ControlLate     uint64 // operations of the peer's that an extension left to their default
 	ExtIgnored      uint64 // what an extension asked for against its declaration, or with a token that is not good any more
+	Barred          uint64 // calls refused as no extension had opened the connection
 	ExtPanics       uint64 // sessions that panicked, and are out of service for their connection
 }
 

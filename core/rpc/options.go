@@ -176,6 +176,12 @@ func WithReservedPort() Option { return func(o *options) { o.lowPort = true } }
 // peer that has none of them, or that speaks version 1, is talked to as if they were not there.
 func WithExtensions(s *ext.Set) Option { return func(o *options) { o.engine.Extensions = s } }
 
+// WithGateTimeout ends a connection, and the calls that wait for it with an *engine.GateError, that an extension gates and has
+// not opened for so long since version 2 stands there (clients, listeners). Default 10 s; negative: never.
+func WithGateTimeout(d time.Duration) Option {
+	return func(o *options) { o.engine.GateTimeout = d }
+}
+
 // CallOption changes one call. It is a value, so that options allocate nothing.
 type CallOption struct {
 	into  []byte
