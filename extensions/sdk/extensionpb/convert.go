@@ -123,6 +123,10 @@ func FromRequest(call uint64, r ext.Request) *Request {
 		m.Kind = &Request_CreditAlgorithm{uint32(r)}
 	case ext.ExtraReceives:
 		m.Kind = &Request_ExtraReceives{int64(r)}
+	case ext.Silence:
+		m.Kind = &Request_SilenceNs{int64(r)}
+	case ext.GrantChange:
+		m.Kind = &Request_GrantChange{true}
 	default:
 		return nil
 	}
@@ -144,6 +148,10 @@ func (m *Request) Ext() ext.Request {
 		return ext.CreditAlgorithm(small(k.CreditAlgorithm))
 	case *Request_ExtraReceives:
 		return ext.ExtraReceives(k.ExtraReceives)
+	case *Request_SilenceNs:
+		return ext.Silence(k.SilenceNs)
+	case *Request_GrantChange:
+		return ext.GrantChange{}
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestEveryField(t *testing.T) {
 	same(t, c, crossed(t, FromChange(c)).Ext())
 	o := make1[ext.Outcome]()
 	same(t, o, crossed(t, FromOutcome(1, o)).Ext())
-	for _, r := range []ext.Request{ext.SendLimit(1), ext.ReceiveSize(2), ext.BackwardGeneral, ext.Invalidation(true), ext.CreditsSplit, ext.ExtraReceives(5)} {
+	for _, r := range []ext.Request{ext.SendLimit(1), ext.ReceiveSize(2), ext.BackwardGeneral, ext.Invalidation(true), ext.CreditsSplit, ext.ExtraReceives(5), ext.Silence(6), ext.GrantChange{}} {
 		same(t, r, crossed(t, FromRequest(1, r)).Ext())
 	}
 	same(t, ext.Facts{}, crossed(t, FromFacts(ext.Facts{})).Ext())

@@ -2213,6 +2213,8 @@ type Request struct {
 	//	*Request_Invalidation
 	//	*Request_CreditAlgorithm
 	//	*Request_ExtraReceives
+	//	*Request_SilenceNs
+	//	*Request_GrantChange
 	Kind          isRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2316,6 +2318,24 @@ func (x *Request) GetExtraReceives() int64 {
 	return 0
 }
 
+func (x *Request) GetSilenceNs() int64 {
+	if x != nil {
+		if x, ok := x.Kind.(*Request_SilenceNs); ok {
+			return x.SilenceNs
+		}
+	}
+	return 0
+}
+
+func (x *Request) GetGrantChange() bool {
+	if x != nil {
+		if x, ok := x.Kind.(*Request_GrantChange); ok {
+			return x.GrantChange
+		}
+	}
+	return false
+}
+
 type isRequest_Kind interface {
 	isRequest_Kind()
 }
@@ -2344,6 +2364,14 @@ type Request_ExtraReceives struct {
 	ExtraReceives int64 `protobuf:"varint,7,opt,name=extra_receives,json=extraReceives,proto3,oneof"`
 }
 
+type Request_SilenceNs struct {
+	SilenceNs int64 `protobuf:"varint,8,opt,name=silence_ns,json=silenceNs,proto3,oneof"`
+}
+
+type Request_GrantChange struct {
+	GrantChange bool `protobuf:"varint,9,opt,name=grant_change,json=grantChange,proto3,oneof"`
+}
+
 func (*Request_SendLimit) isRequest_Kind() {}
 
 func (*Request_ReceiveSize) isRequest_Kind() {}
@@ -2355,6 +2383,10 @@ func (*Request_Invalidation) isRequest_Kind() {}
 func (*Request_CreditAlgorithm) isRequest_Kind() {}
 
 func (*Request_ExtraReceives) isRequest_Kind() {}
+
+func (*Request_SilenceNs) isRequest_Kind() {}
+
+func (*Request_GrantChange) isRequest_Kind() {}
 
 type Ask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2831,7 +2863,7 @@ const file_extension_proto_rawDesc = "" +
 	"\boptional\x18\x04 \x01(\bR\boptional\"T\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x124\n" +
-	"\averdict\x18\x02 \x01(\v2\x1a.rpcrdma.extension.VerdictR\averdict\"\x90\x02\n" +
+	"\averdict\x18\x02 \x01(\v2\x1a.rpcrdma.extension.VerdictR\averdict\"\xd6\x02\n" +
 	"\aRequest\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x1f\n" +
 	"\n" +
@@ -2840,7 +2872,10 @@ const file_extension_proto_rawDesc = "" +
 	"\x0ebackward_level\x18\x04 \x01(\rH\x00R\rbackwardLevel\x12$\n" +
 	"\finvalidation\x18\x05 \x01(\bH\x00R\finvalidation\x12+\n" +
 	"\x10credit_algorithm\x18\x06 \x01(\rH\x00R\x0fcreditAlgorithm\x12'\n" +
-	"\x0eextra_receives\x18\a \x01(\x03H\x00R\rextraReceivesB\x06\n" +
+	"\x0eextra_receives\x18\a \x01(\x03H\x00R\rextraReceives\x12\x1f\n" +
+	"\n" +
+	"silence_ns\x18\b \x01(\x03H\x00R\tsilenceNs\x12#\n" +
+	"\fgrant_change\x18\t \x01(\bH\x00R\vgrantChangeB\x06\n" +
 	"\x04kind\"?\n" +
 	"\x03Ask\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x0e\n" +
@@ -3004,6 +3039,8 @@ func file_extension_proto_init() {
 		(*Request_Invalidation)(nil),
 		(*Request_CreditAlgorithm)(nil),
 		(*Request_ExtraReceives)(nil),
+		(*Request_SilenceNs)(nil),
+		(*Request_GrantChange)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
