@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -104,4 +105,93 @@ func TestControlCredits(t *testing.T) {
 		c.reserve(0, false)
 	}
 	panics(t, "a message beyond the window", func() { c.reserve(0, false) })
+}
+
+// TestControlNeverOverruns: two sides with an ordered channel each way, stepped at random. However late either takes what
+// has come, never are more messages of an operation on their way, or not taken, than its window: that is what receives are
+// posted for. A message counts as taken when its receiver has it, which the sender learns by D-8's proofs only.
+func TestControlNeverOverruns(t *testing.T) {
+	const window, most, steps = 3, 5, 4000
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		type message struct {
+			control, call, reply bool
+			seq                  uint64 // of a call: what its sender had sent before it
+			grant                int
+		}
+		var (
+			toServer, toClient []message
+			client, server     = control{ops: []controlOp{{window: window}}}, control{ops: []controlOp{{window: window}}}
+			// The truth: messages without an RPC not taken by the other side.
+			fromClient, fromServer int
+			inFlight, limit        = 0, 1    // the client's credits
+			unanswered             []message // at the server
+			received               uint64    // calls, by the server
+			sent                   int
+		)
+		proved := func(c *control, ev controlEvent) { c.step(ev, nil) }
+		for range steps {
+			switch rng.IntN(7) {
+			case 0: // the client sends an operation
+				if client.room(0) {
+					client.reserve(0, false)
+					client.post(sentOp{})
+					toServer = append(toServer, message{control: true})
+					fromClient++
+					sent++
+				}
+			case 1: // so does the server
+				if server.room(0) {
+					server.reserve(0, false)
+					server.post(sentOp{calls: received})
+					toClient = append(toClient, message{control: true})
+					fromServer++
+					sent++
+				}
+			case 2, 3: // a call
+				if inFlight < limit {
+					inFlight++
+					toServer = append(toServer, message{call: true, seq: client.seq})
+				}
+			case 4: // the server takes what has come
+				if len(toServer) == 0 {
+					continue
+				}
+				m := toServer[0]
+				toServer = toServer[1:]
+				if m.control {
+					fromClient--
+				} else {
+					received++
+					proved(&server, controlEvent{kind: proofCalls, calls: received, grant: most})
+					unanswered = append(unanswered, m)
+				}
+			case 5: // and answers a call, of any age
+				if n := len(unanswered); n > 0 {
+					i := rng.IntN(n)
+					toClient = append(toClient, message{reply: true, seq: unanswered[i].seq, grant: 1 + rng.IntN(most)})
+					unanswered = slices.Delete(unanswered, i, i+1)
+				}
+			case 6: // the client takes what has come
+				if len(toClient) == 0 {
+					continue
+				}
+				m := toClient[0]
+				toClient = toClient[1:]
+				if m.control {
+					fromServer--
+				} else {
+					inFlight--
+					limit = m.grant
+					proved(&client, controlEvent{kind: proofReply, seq: m.seq})
+				}
+			}
+			if fromClient > window || fromServer > window {
+				t.Fatalf("seed %d: %d and %d messages not taken, the window is %d", seed, fromClient, fromServer, window)
+			}
+		}
+		if sent < steps/40 {
+			t.Errorf("seed %d: only %d messages were sent: the proofs do not come", seed, sent)
+		}
+	}
 }
