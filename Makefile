@@ -28,7 +28,7 @@ LDFLAGS := -X github.com/rpcrdma/rpcrdma/cli.stamped=$(VERSION)
 TOOLS   := $(CURDIR)/.tools
 
 # Packages with goroutines of their own: these run under the race detector in `make test`.
-RACE := core/engine core/rpc providers/loopback providers/iwarp ulp/nfs props extensions tracing gateway test/faults cli/capture cli/demo
+RACE := core/engine core/rpc providers/loopback providers/iwarp ulp/nfs props extensions tracing gateway test/faults test/plugins cli/capture cli/demo
 
 # Modules of their own, so that their dependencies stay out of the main one.
 NESTED := test/bench
