@@ -39,7 +39,8 @@ type exchange struct {
 	asked  []asking // in the REQPROP that is out, by position
 	strays int      // values kept of properties that nobody declared: bytes
 	answer *answering
-	serial uint64 // of answering
+	serial uint64        // of answering
+	early  []ext.Message // come before begin
 
 	lone  error // why it is alone
 	count Counters
@@ -146,6 +147,11 @@ func (x *exchange) begin(declared []ext.Prop) {
 	x.state = waiting
 	if x.client {
 		x.announce()
+	}
+	early := x.early
+	x.early = nil
+	for _, m := range early {
+		x.message(m)
 	}
 }
 
@@ -254,6 +260,10 @@ func byID(a, b wire.Property) int {
 
 // message takes an operation of the peer's.
 func (x *exchange) message(m ext.Message) {
+	if x.state == idle { // a client is quick; of each operation the engine hands over one, until that is answered
+		x.early = append(x.early, m)
+		return
+	}
 	h, err := decode(m.Op, m.Info)
 	switch {
 	case m.Op == opResp || m.Reply:
