@@ -95,10 +95,11 @@ func (x *extensions) cut(w *wrapper, into []ext.Piece, xid uint32, n, header, se
 func (x *extensions) takePlaces(op, n int) bool {
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
-	if len(x.wrap.parcels) > 0 {
-		return false
+	ok := len(x.wrap.parcels) == 0 && x.reservePlaces(op, n)
+	if !ok {
+		x.c.counters.Unplaced++
 	}
-	return x.reservePlaces(op, n)
+	return ok
 }
 
 // reservePlaces is called with mu held.

@@ -42,6 +42,7 @@ type Counters struct {
 	ControlTimedOut uint64 // operations of ours without the answer that they are to have
 	Wrapped         uint64 // RPC messages in an operation of an extension, both directions
 	Parts           uint64 // Sends of RPC messages in pieces, without the last of each, both directions
+	Unplaced        uint64 // of those sent, ones that found no place in the window: they went in chunks, or waited
 	AttachLost      uint64 // attachments received that an extension was too slow to be told of
 	ControlLate     uint64 // operations of the peer's that an extension left to their default
 	ExtIgnored      uint64 // what an extension asked for against its declaration, or with a token that is not good any more
