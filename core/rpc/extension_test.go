@@ -217,6 +217,20 @@ func TestExtensionOperations(t *testing.T) {
 				}
 			}
 			waitFor(t, "the notes", func() bool { return e.server.messages("note") == 5 })
+			for _, op := range []string{"hint", "grant"} { // one-way, the server's: CALL and REPLY
+				got := make(chan ext.Outcome, 1)
+				e.server.conn.Send(ext.Outgoing{Op: op, Info: []byte(op)}, func(o ext.Outcome) { got <- o })
+				waitFor(t, op, func() bool { return e.client.messages(op) == 1 })
+				e.call(t, 65) // one more than are granted
+				if o := <-got; o.Kind != ext.Consumed {
+					t.Errorf("%s: %+v", op, o)
+				}
+			}
+			for _, m := range e.client.heard {
+				if m.Op == "grant" && (!m.Reply || m.Token != 0 || m.Credit != 64) || m.Op == "hint" && (m.Reply || m.Token == 0 || string(m.Info) != "hint") {
+					t.Errorf("%+v", m)
+				}
+			}
 			if o := e.client.send(t, ext.Outgoing{Op: "hint"}); o.Kind != ext.NotSent {
 				t.Errorf("the server's operation sent by a client: %+v", o)
 			}

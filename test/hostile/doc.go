@@ -6,5 +6,5 @@
 //
 // The files: raw.go (the peer) · messages.go (good messages, to be spoilt) · host_test.go (who is attacked,
 // and who stands by) · client_test.go and fields_test.go (as a client) · server_test.go (as a server) ·
-// memory_test.go (keys) · stream_test.go (below verbs: what a TCP connection may bring).
+// memory_test.go (keys) · extension_test.go (operations of extensions) · stream_test.go (below verbs: what a TCP connection may bring).
 package hostile
