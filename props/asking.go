@@ -60,7 +60,7 @@ func (x *exchange) refusal(a asking) (kind ext.ChangeKind, err error) {
 // ask sends what waits in one REQPROP, if none is out. Each property is in it once: a later request for the same one
 // has its turn when this one has been answered (D-15).
 func (x *exchange) ask() {
-	if x.state == idle || x.state == waiting || x.asked != nil {
+	if x.state == idle || x.state == waiting || x.asked != nil || x.held {
 		return
 	}
 	var (

@@ -36,6 +36,7 @@ type exchange struct {
 	stubborn  bool // the peer does not take REQPROP
 
 	asks   []asking // not yet sent
+	held   bool     // more are about to come
 	asked  []asking // in the REQPROP that is out, by position
 	strays int      // values kept of properties that nobody declared: bytes
 	answer *answering

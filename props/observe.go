@@ -195,13 +195,55 @@ func (e *Extension) Wait(ctx context.Context, conn uint64) error {
 // Change, without an error, be it a rejection. An error says why it was not asked or has not answered:
 // *AskError, *ValueError, ErrNoConnection, ErrClosed or ctx's.
 func (e *Extension) Ask(ctx context.Context, conn uint64, id uint32, value []byte) (ext.Change, error) {
-	return e.wait(ctx, conn, id, func(s *session, done func(ext.Change, error)) {
-		if v := decodeUint32(value); id == RBSIZ && len(value) == 4 && v < minSendLimit {
-			done(ext.Change{Kind: ext.Rejected}, s.x.why(id, fmt.Sprintf("%d is less than every receive holds", v)))
-			return
+	answers, err := e.AskAll(ctx, conn, []Asking{{id, value}})
+	if err != nil {
+		return ext.Change{Kind: ext.Rejected}, err
+	}
+	return answers[0].Change, answers[0].Err
+}
+
+// Asking is a change to ask the peer for: the value as XDR; no bytes are the default.
+type Asking struct {
+	ID    uint32
+	Value []byte
+}
+
+// Answer is what became of an Asking, as Ask returns it.
+type Answer struct {
+	Change ext.Change
+	Err    error
+}
+
+// AskAll asks for several changes at once: what fits goes in one REQPROP. The answers are in the order of asks. The error is
+// ErrNoConnection, ErrClosed or ctx's.
+func (e *Extension) AskAll(ctx context.Context, conn uint64, asks []Asking) ([]Answer, error) {
+	if len(asks) == 0 {
+		return nil, nil
+	}
+	answers := make([]Answer, len(asks))
+	_, err := e.wait(ctx, conn, asks[0].ID, func(s *session, done func(ext.Change, error)) {
+		left := len(asks)
+		s.x.held = true
+		for i, a := range asks {
+			answer := func(c ext.Change, err error) {
+				answers[i] = Answer{c, err}
+				if left--; left == 0 {
+					done(ext.Change{}, nil)
+				}
+			}
+			if v := decodeUint32(a.Value); a.ID == RBSIZ && len(a.Value) == 4 && v < minSendLimit {
+				answer(ext.Change{Kind: ext.Rejected}, s.x.why(a.ID, fmt.Sprintf("%d is less than every receive holds", v)))
+				continue
+			}
+			s.ask(a.ID, a.Value, answer)
 		}
-		s.ask(id, value, done)
+		s.x.held = false
+		s.x.ask()
 	})
+	if err != nil {
+		return nil, err // answers may yet be written to
+	}
+	return answers, nil
 }
 
 // Change changes a property of our own, RBSIZ, BRS or one of Options.Extra, and announces it by UPDPROP; properties of

@@ -542,6 +542,55 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// TestAskAll: several changes in one REQPROP, answers in the order of the questions.
+func TestAskAll(t *testing.T) {
+	p, ae, _ := newPair(t, Options{}, Options{})
+	a, b := p.ends[0], p.ends[1]
+	depth.Offer(b, 5)
+	label_.Offer(b, nil)
+	p.begin()
+	b.owner = func(id uint32, value []byte) ext.Change {
+		if id == depth.ID() {
+			return depth.Instead(32)
+		}
+		return ext.Change{Kind: ext.Rejected}
+	}
+	a.log = nil
+	var got []Answer
+	err := p.during(func() (err error) {
+		got, err = ae.AskAll(t.Context(), 1, []Asking{{depth.ID(), depth.Encode(64)}, {strict.ID(), strict.Encode(true)}, {RBSIZ, ReceiveSize.Encode(100)},
+			{label_.ID(), label_.Encode([]byte("z"))}, {RBSIZ, ReceiveSize.Encode(4096)}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		kind   ext.ChangeKind
+		failed bool
+	}{{ext.Other, false}, {ext.Unsupported, true}, {ext.Rejected, true}, {ext.Rejected, false}, {ext.Done, false}}
+	for i, w := range want {
+		if got[i].Change.Kind != w.kind || (got[i].Err != nil) != w.failed {
+			t.Errorf("%d: %+v, %v; want %v", i, got[i].Change, got[i].Err, w.kind)
+		}
+	}
+	n := 0
+	for _, s := range a.log {
+		if s == opReq {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d REQPROPs: %q", n, a.log)
+	}
+	if got, err := ae.AskAll(t.Context(), 1, nil); got != nil || err != nil {
+		t.Error(got, err)
+	}
+	if _, err := ae.AskAll(t.Context(), 9, []Asking{{RBSIZ, nil}}); !errors.Is(err, ErrNoConnection) {
+		t.Error(err)
+	}
+}
+
 // TestExtra: properties without code behind them.
 func TestExtra(t *testing.T) {
 	x := Uint32(0xffffff20, "x", 7, Mutable, Range(0, 100))
