@@ -24,7 +24,7 @@ FABRIC  ?= siw
 INTEROPFLAGS ?=
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
-LDFLAGS := -X github.com/rpcrdma/rpcrdma/cli.stamped=$(VERSION)
+LDFLAGS := -X github.com/rpcrdma/rpcrdma/cli.stamped=$(VERSION) -X "github.com/rpcrdma/rpcrdma/cli.built=$(CURDIR)"
 TOOLS   := $(CURDIR)/.tools
 
 # Packages with goroutines of their own: these run under the race detector in `make test`.

@@ -130,7 +130,7 @@ func (f *benchFlags) run(cmd *cobra.Command, url string) (err error) {
 		return err
 	}
 	server := url
-	opts, finish, err := f.dialOptions(t, cmd.ErrOrStderr())
+	opts, finish, err := f.dialOptions(cmd.Context(), t, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -47,16 +46,12 @@ func (f *benchServeFlags) run(cmd *cobra.Command) (err error) {
 			return usagef("--listen %s: %s is within one process: bench run %s serves itself", url, withinScheme, url)
 		}
 	}
-	opts, finish, err := f.options(cmd.ErrOrStderr())
+	opts, finish, err := f.options(cmd.Context(), cmd.ErrOrStderr(), anyRDMA(f.listen))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, finish()) }()
-	level := slog.LevelWarn
-	if f.verbose {
-		level = slog.LevelInfo
-	}
-	s, err := newBenchServer(bench.MaxPayload, rpc.WithLog(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))))
+	s, err := newBenchServer(bench.MaxPayload, rpc.WithLog(newLog(cmd.ErrOrStderr(), f.verbose)))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,12 @@ func addConfig(flags *pflag.FlagSet, into *string) {
 	flags.StringVar(into, "config", "", "configuration file (default $"+config.Environment+", else "+config.SystemFile+" if it is there)")
 }
 
+// loadConfig reads the file of that name, or else the one that counts.
+func loadConfig(name string) (*config.Config, error) {
+	c, err := config.Load(name)
+	return c, severalIn(err)
+}
+
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
@@ -48,7 +54,7 @@ default. No plugin is started: rpcrdma extensions verify does.`, config.Environm
 					return usagef("FILE is empty")
 				}
 			}
-			c, err := config.Load(name)
+			c, err := loadConfig(name)
 			if err != nil {
 				return err
 			}

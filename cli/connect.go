@@ -17,6 +17,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/extensions"
 )
 
 // connFlags are the flags of every verb that connects or listens. They stand over the configuration file.
@@ -28,7 +29,9 @@ type connFlags struct {
 	pcap     string
 	verbose  bool
 
-	flags *pflag.FlagSet // tells which were given
+	flags  *pflag.FlagSet                            // tells which were given
+	specs  func([]extensions.Spec) []extensions.Spec // if not nil, has the last word on what is loaded
+	loaded *extensions.Loaded                        // nil: no extensions
 }
 
 func (f *connFlags) add(flags *pflag.FlagSet) {
@@ -44,7 +47,7 @@ func (f *connFlags) add(flags *pflag.FlagSet) {
 // settle reads the configuration file, checks the flags and puts those that were given over it. Then the
 // fields inline and credits are what is in force.
 func (f *connFlags) settle() (*config.Config, error) {
-	c, err := config.Load(f.config)
+	c, err := loadConfig(f.config)
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +82,10 @@ func (f *connFlags) settle() (*config.Config, error) {
 	return c, nil
 }
 
-// options turns the flags into options of package rpc. finish writes out what is
-// open; it is called once, when the work is done.
-func (f *connFlags) options(errs io.Writer) (opts []rpc.Option, finish func() error, err error) {
+// options turns the flags into options of package rpc, and loads the extensions where some connection can be of
+// version 2: rdma says that not all are tcp://. finish writes out what is open and ends plugins; it is called once, when
+// all connections have ended.
+func (f *connFlags) options(ctx context.Context, errs io.Writer, rdma bool) (opts []rpc.Option, finish func() error, err error) {
 	c, err := f.settle()
 	if err != nil {
 		return nil, nil, err
@@ -89,11 +93,26 @@ func (f *connFlags) options(errs io.Writer) (opts []rpc.Option, finish func() er
 	p := c.Protocol
 	opts = append(opts, rpc.WithVersions(p.MinVersion, p.MaxVersion), rpc.WithInline(p.Inline), rpc.WithCredits(p.Credits))
 	var closers []func() error
+	finish = func() (err error) {
+		for _, c := range closers {
+			err = errors.Join(err, c())
+		}
+		return err
+	}
+	if rdma && p.MaxVersion > 1 {
+		if f.specs != nil {
+			c.Extensions = f.specs(c.Extensions)
+		}
+		if f.loaded, err = load(ctx, c.Extensions, errs, f.verbose); err != nil {
+			return nil, nil, err
+		}
+		opts, closers = append(opts, rpc.WithExtensions(f.loaded.Set())), append(closers, f.loaded.Close)
+	}
 	var taps []verbs.Tap
 	if f.pcap != "" {
 		file, err := capture.Create(f.pcap)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--pcap: %w", err)
+			return nil, nil, errors.Join(fmt.Errorf("--pcap: %w", err), finish())
 		}
 		taps, closers = append(taps, file), append(closers, file.Close)
 	}
@@ -109,20 +128,15 @@ func (f *connFlags) options(errs io.Writer) (opts []rpc.Option, finish func() er
 	default:
 		opts = append(opts, rpc.WithTap(tee(taps)))
 	}
-	return opts, func() (err error) {
-		for _, c := range closers {
-			err = errors.Join(err, c())
-		}
-		return err
-	}, nil
+	return opts, finish, nil
 }
 
 // dialOptions are the options for a client of t.
-func (f *connFlags) dialOptions(t rpc.Target, errs io.Writer) (opts []rpc.Option, finish func() error, err error) {
+func (f *connFlags) dialOptions(ctx context.Context, t rpc.Target, errs io.Writer) (opts []rpc.Option, finish func() error, err error) {
 	if f.pcap != "" && t.Scheme == "tcp" {
 		return nil, nil, usagef("--pcap: tcp:// has no frames of a fabric, its file would be empty; capture it with tcpdump")
 	}
-	return f.options(errs)
+	return f.options(ctx, errs, t.Scheme != "tcp")
 }
 
 // target parses a URL of the command line: what is wrong with it is a misuse.

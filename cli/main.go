@@ -13,8 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/rpcrdma/rpcrdma/config"
 )
 
 // Exit statuses.
@@ -27,8 +25,11 @@ const (
 // Main runs the command line of this process and returns its exit status. The first
 // SIGINT, SIGTERM or SIGHUP (unless nohup(1) has it ignored) ends the work in an orderly way, a later
 // one at once. timeout(1) and some shells send each twice, to the process and to its group: those
-// count as one.
+// count as one. Under the name rpcrdma-ext-NAME the process is the plugin NAME instead.
 func Main() int {
+	if servePlugin() {
+		return exitOK
+	}
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
@@ -54,7 +55,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	var done statusError
 	var failed failedError
 	var misused usageError
-	var file *config.Error
+	var several severalError
 	switch {
 	case err == nil && answer.err != nil:
 		fmt.Fprintln(errs, "rpcrdma: cannot write what was asked for:", answer.err)
@@ -63,9 +64,9 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		return exitOK
 	case errors.As(err, &done):
 		return int(done)
-	case errors.As(err, &failed) && errors.As(err, &file):
-		for _, p := range file.Problems {
-			fmt.Fprintln(errs, "rpcrdma:", oneLine(errors.New(p.String())))
+	case errors.As(err, &failed) && errors.As(err, &several):
+		for _, err := range several.each {
+			fmt.Fprintln(errs, "rpcrdma:", oneLine(err))
 		}
 		return exitFailed
 	case errors.As(err, &failed):
@@ -104,7 +105,8 @@ Addresses are URLs whose scheme is the provider: iwarp://host:port. The query ta
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVersion(), newProviders(), newPing(), newServe(), newNFS(), newDemo(), newDecode(), newEncode(), newBench(), newConfig())
+	root.AddCommand(newVersion(), newProviders(), newPing(), newServe(), newNFS(), newDemo(), newDecode(), newEncode(), newBench(), newConfig(),
+		newExtensions(), newProps())
 	return root
 }
 

@@ -74,7 +74,7 @@ func (f *nfsFlags) with(cmd *cobra.Command, url string, work func(context.Contex
 	if f.timeout <= 0 {
 		return usagef("--timeout wants a positive duration")
 	}
-	opts, finish, err := f.dialOptions(t, cmd.ErrOrStderr())
+	opts, finish, err := f.dialOptions(cmd.Context(), t, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -84,13 +84,13 @@ func (f *pingFlags) run(cmd *cobra.Command, address string) error {
 			return err
 		}
 	}
-	opts, finish, err := f.dialOptions(t, cmd.ErrOrStderr())
+	opts, finish, err := f.dialOptions(cmd.Context(), t, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	client, err := rpc.NewClient(address, append(opts, rpc.WithRetransmits(-1))...)
 	if err != nil {
-		return err
+		return errors.Join(err, finish())
 	}
 	r := pingReport{Target: t.String(), Program: f.program, ProgramVersion: f.version, Times: []float64{}}
 	out := cmd.OutOrStdout()

@@ -11,19 +11,40 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/extensions/sdk"
+	"github.com/rpcrdma/rpcrdma/props"
 )
 
 // The scripts in testdata/script run the program itself, as processes of their own.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"rpcrdma": func() { os.Exit(Main()) },
+		"rpcrdma":           func() { os.Exit(Main()) },
+		"rpcrdma-ext-props": func() { os.Exit(Main()) }, // a plugin is the program under another name
+		"rpcrdma-ext-demo":  func() { os.Exit(Main()) },
+		// Bad ones.
+		"rpcrdma-ext-hangs":   func() { time.Sleep(time.Hour) },
+		"rpcrdma-ext-payload": func() { serveDeclaration(ext.Declaration{Name: "payload", Class: ext.Payload}) },
+		"rpcrdma-ext-claims": func() {
+			serveDeclaration(ext.Declaration{Name: "claims", Props: []ext.Prop{{ID: props.RBSIZ, Name: "size", Type: ext.Uint32}}})
+		},
+		"rpcrdma-ext-other": func() { // what extension demo has, too
+			serveDeclaration(ext.Declaration{Name: "other", Props: []ext.Prop{{ID: 0xffffff20, Name: "hue", Type: ext.Uint32}}})
+		},
 		"badpeer": func() { os.Exit(badPeer(os.Args[1:])) },
 	})
+}
+
+// serveDeclaration is a plugin that does nothing but to declare d.
+func serveDeclaration(d ext.Declaration) {
+	sdk.Serve(func(map[string]string) (ext.Extension, error) { return &described{decl: d}, nil })
 }
 
 func TestScripts(t *testing.T) {
@@ -32,7 +53,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "setfrom": setFrom, "freeport": freePort, "awaitport": awaitPort, "random": random},
+			"await": await, "setfrom": setFrom, "freeport": freePort, "awaitport": awaitPort, "random": random, "gone": gone, "running": running},
 		Condition: func(cond string) (bool, error) {
 			if cond == "hangup" { // not under nohup(1), which the programs inherit
 				return !signal.Ignored(syscall.SIGHUP), nil
@@ -46,12 +67,32 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Setup: func(e *testscript.Env) error {
+			plugin, err := exec.LookPath("rpcrdma-ext-props")
+			if err != nil {
+				return err
+			}
+			e.Setenv("PLUGINS", filepath.Dir(plugin))
+			for name, value := range goEnv() { // for the one script that builds
+				e.Setenv(name, value)
+			}
 			e.Setenv("RPCRDMA_DEBUG", "")
 			e.Setenv("RPCRDMA_CONFIG", "/dev/null") // not this machine's
 			return nil
 		},
 	})
 }
+
+// goEnv is what the Go tool needs to find what it has, and to ask nobody for more.
+var goEnv = sync.OnceValue(func() map[string]string {
+	env := map[string]string{"GOPROXY": "off", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOROOT"} {
+		out, err := exec.Command("go", "env", name).Output()
+		if err == nil {
+			env[name] = strings.TrimSpace(string(out))
+		}
+	}
+	return env
+})
 
 // await FILE [BYTES]: waits until the file is there with that many bytes, 1 unless said.
 func await(ts *testscript.TestScript, neg bool, args []string) {
@@ -116,6 +157,31 @@ func awaitPort(ts *testscript.TestScript, neg bool, args []string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	ts.Fatalf("nobody listens on %s", args[0])
+}
+
+// gone FILE: waits until no process runs that was started as FILE. running FILE waits for one.
+func gone(ts *testscript.TestScript, neg bool, args []string) { awaitProcess(ts, neg, args, false) }
+
+func running(ts *testscript.TestScript, neg bool, args []string) { awaitProcess(ts, neg, args, true) }
+
+func awaitProcess(ts *testscript.TestScript, neg bool, args []string, want bool) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: gone FILE, running FILE")
+	}
+	name := ts.MkAbs(args[0])
+	for range 1500 {
+		runs := false
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, l := range lines {
+			b, err := os.ReadFile(l)
+			runs = runs || err == nil && strings.HasPrefix(string(b), name+"\x00")
+		}
+		if runs == want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s: running is %v", name, !want)
 }
 
 // random FILE BYTES: makes a file that does not compress, the same every time.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,7 +146,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	opts, finish, err := f.options(cmd.ErrOrStderr())
+	opts, finish, err := f.options(cmd.Context(), cmd.ErrOrStderr(), anyRDMA(f.listen))
 	if err != nil {
 		return err
 	}
@@ -155,15 +155,15 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return errors.Join(err, finish())
 	}
-	level := slog.LevelWarn
-	if f.verbose {
-		level = slog.LevelInfo
-	}
-	log := rpc.WithLog(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
-	server := rpc.NewServer(log)
+	server := rpc.NewServer(rpc.WithLog(newLog(cmd.ErrOrStderr(), f.verbose)))
 	nfs.Register(server)
 	err = f.serve(cmd, server, "serving "+nfs.Dir(), mount, chosen, opts)
 	return errors.Join(err, nfs.Close(), finish())
+}
+
+// anyRDMA tells whether one of the addresses is not plain TCP.
+func anyRDMA(urls []string) bool {
+	return slices.ContainsFunc(urls, func(u string) bool { return !strings.HasPrefix(u, "tcp:") })
 }
 
 // grace is how long calls in progress may take once the server is told to end.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // Problem is one thing that is wrong with a file.
@@ -37,4 +40,9 @@ func sortProblems(all []Problem) []Problem {
 		return a.Column - b.Column
 	})
 	return slices.Compact(all)
+}
+
+// Quote writes a text as a file has it.
+func Quote(s string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes())
 }

@@ -117,9 +117,9 @@ func TestBad(t *testing.T) {
 		{ext("path = \"/x\"\n sha256 = \"abc\""), `f.hcl:3:11: sha256: want 64 hexadecimal digits, as sha256sum prints them, not "abc"`},
 		{ext("path = \"/x\"\n sha256 = [\"abc\"]"), `f.hcl:3:11: sha256: want 64 hexadecimal digits, as sha256sum prints them, not a list`},
 		{ext("timeout = \"1s\""), `f.hcl:2:13: timeout is for plugins: want a path, too`},
-		{plugin("timeout = \"200\""), `f.hcl:4:13: timeout: want a time from 1ms to 1m0s with its unit, such as "200ms", not "200"`},
-		{plugin("timeout = \"2m\""), `f.hcl:4:13: timeout: want a time from 1ms to 1m0s with its unit, such as "200ms", not "2m"`},
-		{plugin("timeout = 200"), `f.hcl:4:13: timeout: want a time from 1ms to 1m0s with its unit, such as "200ms", not 200`},
+		{plugin("timeout = \"200\""), `f.hcl:4:13: timeout: want a time from 1ms to 1s with its unit, such as "200ms", not "200"`},
+		{plugin("timeout = \"2m\""), `f.hcl:4:13: timeout: want a time from 1ms to 1s with its unit, such as "200ms", not "2m"`},
+		{plugin("timeout = 200"), `f.hcl:4:13: timeout: want a time from 1ms to 1s with its unit, such as "200ms", not 200`},
 		{plugin("required = \"no\""), `f.hcl:4:14: required: want true or false, not "no"`},
 		{ext("enabled = 1"), `f.hcl:2:13: enabled: want true or false, not 1`},
 		{ext("options = \"x\""), `f.hcl:2:13: options: want { key = "value", … }`},
@@ -133,7 +133,7 @@ func TestBad(t *testing.T) {
 		{ext("options = { k = \"\\u0000\" }"), "f.hcl:2:19: options: k: want a text, a number, true or false, not \"\x00\""},
 		// Several at once, in the file's order.
 		{"extension \"a\" {\n timeout = 3\n}\nfabric \"f\" {}\nprotocol {\n credits = 0\n inline = 1\n}\n",
-			"f.hcl:2:12: timeout: want a time from 1ms to 1m0s with its unit, such as \"200ms\", not 3\n" +
+			"f.hcl:2:12: timeout: want a time from 1ms to 1s with its unit, such as \"200ms\", not 3\n" +
 				"f.hcl:2:12: timeout is for plugins: want a path, too\n" +
 				"f.hcl:4:1: fabric is not supported by this version: the provider is taken from the scheme of each address; remove the block\n" +
 				"f.hcl:6:12: credits: want a number from 1 to 16384, not 0\n" +
@@ -165,6 +165,16 @@ func TestDeep(t *testing.T) {
 	for _, s := range []string{"(", "[", "{ a = ", "-", "!", "a {", "\"${"} {
 		if _, err := parse("f", "/", []byte("a = "+strings.Repeat(s, maxFile/len(s)-4))); err == nil {
 			t.Errorf("%q, many times: taken", s)
+		}
+	}
+}
+
+// What Quote writes is read as what it was.
+func TestQuote(t *testing.T) {
+	for _, s := range []string{"", "/opt/acme ext", "a\"b\\c\nd", "${home}%{if}", "Ünï", "$${"} {
+		c, err := parse("f", "/", []byte("extension \"a\" {\n options = { k = "+Quote(s)+" }\n}"))
+		if err != nil || c.Extensions[1].Options["k"] != s {
+			t.Errorf("%q, written %s: %+v, %v", s, Quote(s), c, err)
 		}
 	}
 }

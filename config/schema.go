@@ -40,7 +40,7 @@ const (
 	maxExtensions = 64
 	maxName       = 32 // as core/ext has it
 	minTimeout    = time.Millisecond
-	maxTimeout    = time.Minute
+	maxTimeout    = time.Second // as package host has it
 )
 
 // PropsName is the extension that is loaded unless a file says `extension "props" { enabled = false }`.
