@@ -8,17 +8,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rpcrdma/rpcrdma/cli/demo"
+	"github.com/rpcrdma/rpcrdma/config"
 )
 
 func newDemo() *cobra.Command {
 	o := demo.Options{Spec: demo.Default}
 	var asJSON, quick bool
+	var configFile string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "serve, read and write a tree between two processes, and check everything",
@@ -43,6 +46,18 @@ source goes along once if there is a Go here.`,
 				return err
 			} else if t.Scheme == "tcp" || t.Scheme == "loopback" {
 				return usagef("--listen %s: the demo moves data by RDMA between two processes: want another provider, such as %s", o.Listen, demoListen)
+			}
+			c, err := loadConfig(configFile)
+			if err != nil {
+				return err
+			}
+			o.Extensions = withProps(c.Extensions)
+			o.Extensions[slices.IndexFunc(o.Extensions, isProps)].Options = nil // what it begins with is among the checks
+			if !cmd.Flags().Changed("inline") {
+				o.Inline = max(c.Protocol.Inline, config.MinInlineV2)
+			}
+			if !cmd.Flags().Changed("credits") {
+				o.Credits = c.Protocol.Credits
 			}
 			switch {
 			case quick:
@@ -69,6 +84,7 @@ source goes along once if there is a Go here.`,
 			return conclude(cmd.OutOrStdout(), r, asJSON)
 		}),
 	}
+	addConfig(cmd.Flags(), &configFile)
 	cmd.Flags().StringVar(&o.Tree, "tree", "", "move this directory instead of one that is made")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything that was counted and checked, as JSON")
 	cmd.Flags().BoolVar(&quick, "quick", false, "a tree of 24 MiB and nothing else: some seconds")
@@ -80,7 +96,9 @@ source goes along once if there is a Go here.`,
 	cmd.AddCommand(demoRole("server", func(cmd *cobra.Command) error {
 		return demo.Server(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}), demoRole("client", func(cmd *cobra.Command) error {
-		return demo.Client(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		return demo.Client(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}), demoRole("extended", func(cmd *cobra.Command) error {
+		return demo.ExtendedClient(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}))
 	return cmd
 }

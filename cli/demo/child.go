@@ -8,10 +8,12 @@ import (
 	"io"
 	"os/exec"
 	"reflect"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/extensions"
 )
 
 // dieWithParent: the kernel ends the child when the thread that started it ends; Go's
@@ -20,21 +22,23 @@ func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsi
 
 // serverChild is the server's process.
 type serverChild struct {
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	enc  *json.Encoder
-	dec  *json.Decoder
-	urls []string // of the store, then of each tree
-	ctx  context.Context
+	cmd      *exec.Cmd
+	in       io.WriteCloser
+	enc      *json.Encoder
+	dec      *json.Decoder
+	urls     []string // of the store, then of each tree
+	extended string   // where properties are exchanged
+	ctx      context.Context
 }
 
-func startServer(ctx context.Context, o Options, store string, trees []string) (*serverChild, error) {
+func startServer(ctx context.Context, o Options, store string, trees []string, plugin extensions.Spec) (*serverChild, error) {
 	cmd, in, out, err := o.command(ctx, "server")
 	if err != nil {
 		return nil, err
 	}
 	s := &serverChild{cmd: cmd, in: in, enc: json.NewEncoder(in), dec: json.NewDecoder(out), ctx: ctx}
-	cfg := serverConfig{Listen: o.Listen, Exports: []export{{Dir: store}}, Inline: o.Inline, Credits: o.Credits}
+	cfg := serverConfig{Listen: o.Listen, Exports: []export{{Dir: store}}, Inline: o.Inline, Credits: o.Credits,
+		Extensions: append(slices.Clone(o.Extensions), plugin)}
 	for _, t := range trees {
 		cfg.Exports = append(cfg.Exports, export{Dir: t, ReadOnly: true})
 	}
@@ -50,19 +54,25 @@ func startServer(ctx context.Context, o Options, store string, trees []string) (
 		s.stop()
 		return nil, why(ctx, fmt.Errorf("start the server: %w", err))
 	}
-	s.urls = ready.URLs
+	s.urls, s.extended = ready.URLs, ready.Extended
 	return s, nil
 }
 
 // counters are the server's totals. Connections that have just ended are given time to be counted.
 func (s *serverChild) counters() (obs.Counters, error) {
-	var state serverState
 	time.Sleep(50 * time.Millisecond)
+	state, err := s.state()
+	return state.Counters, err
+}
+
+func (s *serverChild) state() (state serverState, err error) {
 	if err := s.enc.Encode(struct{}{}); err != nil {
-		return state.Counters, why(s.ctx, fmt.Errorf("the server's process is gone: %w", err))
+		return state, why(s.ctx, fmt.Errorf("the server's process is gone: %w", err))
 	}
-	err := s.dec.Decode(&state)
-	return state.Counters, why(s.ctx, err)
+	if err := s.dec.Decode(&state); err != nil {
+		return state, why(s.ctx, err)
+	}
+	return state, nil
 }
 
 // stop ends the server in order; its exit status tells whether it could.

@@ -9,9 +9,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs"
 )
 
@@ -25,6 +27,8 @@ type clientConfig struct {
 	Echo    bool   `json:"echo"`
 	Inline  int    `json:"inline"`
 	Credits int    `json:"credits"`
+	// Extensions are loaded where version 2 is allowed.
+	Extensions []extensions.Spec `json:"extensions"`
 }
 
 // clientLine is what it prints: progress, and at the end the result.
@@ -49,7 +53,7 @@ type passResult struct {
 }
 
 // Client is the client's process: it reads one configuration and makes one pass.
-func Client(ctx context.Context, in io.Reader, out io.Writer) error {
+func Client(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	line, err := bufio.NewReader(in).ReadBytes('\n')
 	if err != nil {
 		return fmt.Errorf("demo client: nothing to do: %w", err)
@@ -59,7 +63,15 @@ func Client(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	enc := json.NewEncoder(out)
-	r, err := pass(ctx, cfg, func(step string, done, total int64) {
+	if cfg.Max < 2 {
+		cfg.Extensions = nil
+	}
+	loaded, _, err := load(ctx, cfg.Extensions, errs)
+	if err != nil {
+		return errors.Join(err, enc.Encode(clientLine{Error: err.Error()}))
+	}
+	defer loaded.Close()
+	r, err := pass(ctx, cfg, loaded.Set(), func(step string, done, total int64) {
 		_ = enc.Encode(clientLine{Step: step, Done: done, Total: total}) // the result's line tells whether anybody listens
 	})
 	if err != nil {
@@ -74,11 +86,11 @@ type side struct {
 	fs  *nfs.FS
 }
 
-func open(ctx context.Context, url string, cfg clientConfig, opts ...rpc.ClientOption) (s side, err error) {
+func open(ctx context.Context, url string, cfg clientConfig, set *ext.Set, opts ...rpc.ClientOption) (s side, err error) {
 	// Bulk data is moved whatever its size, though small files would fit inline: moving is what
 	// is to be shown.
 	s.rpc, err = rpc.NewClient(url, append(opts, rpc.WithVersions(cfg.Min, cfg.Max), rpc.WithMoveAbove(1), rpc.WithInline(cfg.Inline),
-		rpc.WithCredits(cfg.Credits), rpc.WithAuthSys(rpcmsg.Sys{Machine: "demo"}))...)
+		rpc.WithCredits(cfg.Credits), rpc.WithExtensions(set), rpc.WithAuthSys(rpcmsg.Sys{Machine: "demo"}))...)
 	if err != nil {
 		return s, err
 	}
@@ -96,8 +108,8 @@ func (s side) version() (v uint32) {
 }
 
 // pass lists, reads, writes back and echoes.
-func pass(ctx context.Context, cfg clientConfig, tell func(step string, done, total int64)) (*passResult, error) {
-	from, err := open(ctx, cfg.From, cfg)
+func pass(ctx context.Context, cfg clientConfig, set *ext.Set, tell func(step string, done, total int64)) (*passResult, error) {
+	from, err := open(ctx, cfg.From, cfg, set)
 	if err != nil {
 		return nil, fmt.Errorf("source: %w", err)
 	}
@@ -105,7 +117,7 @@ func pass(ctx context.Context, cfg clientConfig, tell func(step string, done, to
 	programs := rpc.NewServer() // what the server calls back
 	defer programs.Close()
 	registerEcho(programs)
-	to, err := open(ctx, cfg.To, cfg, rpc.WithPrograms(programs))
+	to, err := open(ctx, cfg.To, cfg, set, rpc.WithPrograms(programs))
 	if err != nil {
 		return nil, fmt.Errorf("target: %w", err)
 	}

@@ -25,8 +25,8 @@ var echoProc = &rpc.Proc{Program: echoProgram, Version: echoVersion, Number: 1, 
 var callProc = &rpc.Proc{Program: echoProgram, Version: echoVersion, Number: 2, Name: "CALL_BACK", Idempotent: true}
 
 // registerEcho makes s serve the program: at the server, and at the client for the call back.
-func registerEcho(s *rpc.Server) {
-	s.Register(echoProgram, echoVersion, rpc.Method{Proc: callProc, Handler: callBack}, rpc.Method{Proc: echoProc, Handler: func(_ context.Context, r *rpc.Request) error {
+func registerEcho(s *rpc.Server, more ...rpc.Method) {
+	s.Register(echoProgram, echoVersion, append(more, rpc.Method{Proc: callProc, Handler: callBack}, rpc.Method{Proc: echoProc, Handler: func(_ context.Context, r *rpc.Request) error {
 		want := r.Args.Uint32()
 		b := r.Args.Opaque(echoLimit)
 		if r.Args.Err() != nil {
@@ -37,7 +37,7 @@ func registerEcho(s *rpc.Server) {
 		}
 		r.Results.Opaque(bytes.Repeat(b, int(want)/max(len(b), 1)+1)[:want])
 		return nil
-	}})
+	}})...)
 }
 
 func callBack(ctx context.Context, r *rpc.Request) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -20,6 +21,8 @@ type Report struct {
 	Kept    string  `json:"kept,omitempty"` // where the trees were left
 	Seconds float64 `json:"seconds"`
 	Passes  []Pass  `json:"passes"`
+	// Extended is what was shown of extensions.
+	Extended *Extended `json:"extensions,omitempty"`
 }
 
 // Pass is one tree moved there and back by one version.
@@ -75,21 +78,21 @@ type Check struct {
 	Detail string `json:"detail,omitempty"` // why not
 }
 
-func (p *Pass) ok() bool {
-	for _, c := range p.Checks {
-		if !c.OK {
-			return false
-		}
-	}
-	return len(p.Checks) > 0
-}
-
-func (p *Pass) check(what string, ok bool, format string, args ...any) {
+func newCheck(what string, ok bool, format string, args ...any) Check {
 	c := Check{What: what, OK: ok}
 	if !ok {
 		c.Detail = fmt.Sprintf(format, args...)
 	}
-	p.Checks = append(p.Checks, c)
+	return c
+}
+
+// allHeld tells whether there are checks and none has failed.
+func allHeld(checks []Check) bool {
+	return len(checks) > 0 && !slices.ContainsFunc(checks, func(c Check) bool { return !c.OK })
+}
+
+func (p *Pass) check(what string, ok bool, format string, args ...any) {
+	p.Checks = append(p.Checks, newCheck(what, ok, format, args...))
 }
 
 // judge holds what came out against what was said.
@@ -152,7 +155,7 @@ func (r *Report) Print(w io.Writer) {
 	for i := range r.Passes {
 		p := &r.Passes[i]
 		held := "all checks held"
-		if !p.ok() {
+		if !allHeld(p.Checks) {
 			held = "FAILED"
 		}
 		row(fmt.Sprint(p.Version), p.Name, p.Files, p.Links+p.Dirs, bytesText(uint64(p.Bytes)), rate(p.Bytes, p.ReadSeconds), rate(p.Bytes, p.WriteSeconds), held)
@@ -175,12 +178,34 @@ func (r *Report) Print(w io.Writer) {
 			}
 		}
 	}
+	if x := r.Extended; x != nil {
+		x.print(w)
+		for _, c := range x.Checks {
+			if n++; !c.OK {
+				fmt.Fprintf(w, "FAILED extensions: %s: %s\n", c.What, c.Detail)
+			}
+		}
+	}
 	if r.Kept != "" {
 		fmt.Fprintf(w, "kept in %s\n", r.Kept)
 	}
 	if r.OK {
 		fmt.Fprintf(w, "ok: %d checks held, %.1f s\n", n, r.Seconds)
 	}
+}
+
+// print tells what was exchanged, asked and killed.
+func (x *Extended) print(w io.Writer) {
+	c := &x.Client
+	var answers []string
+	for _, a := range append(slices.Clone(c.Asked), c.Larger...) {
+		answers = append(answers, a.What+": "+a.Answer)
+	}
+	fmt.Fprintf(w, "properties  the server's: %s\n", strings.Join(c.Server, ", "))
+	fmt.Fprintf(w, "            the client's: %s\n", strings.Join(c.Client, ", "))
+	fmt.Fprintf(w, "request     %s\n", strings.Join(answers, ", "))
+	fmt.Fprintf(w, "update      receives of %d bytes, then %d; %d calls meanwhile, %d failed\n", c.Before, c.After, c.Raise.Made, c.Raise.Failed)
+	fmt.Fprintf(w, "plugin      %s, process %d killed, then %d; %d calls meanwhile, %d failed\n\n", x.Plugin, x.Killed, x.Next, c.Kill.Made, c.Kill.Failed)
 }
 
 func scheme(url string) string {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/rpcrdma/rpcrdma/extensions"
 )
 
 // Options of a run.
@@ -26,6 +28,8 @@ type Options struct {
 	// Keep leaves what was made in the temporary directory.
 	Keep            bool
 	Inline, Credits int
+	// Extensions are loaded by both processes: the one that exchanges properties, and what else there is to try.
+	Extensions []extensions.Spec
 	// Tell shows progress; nil: nobody looks.
 	Tell func(step string, done, total int64)
 	Errs io.Writer
@@ -88,7 +92,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, fmt.Errorf("digest %s: %w", t, err)
 		}
 	}
-	srv, err := startServer(ctx, o, store, trees)
+	plugin, err := copyPlugin(o.Self[0], tmp)
+	if err != nil {
+		return nil, fmt.Errorf("make the plugin: %w", err)
+	}
+	srv, err := startServer(ctx, o, store, trees, plugin)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +109,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		r.Passes = append(r.Passes, *pr)
 	}
+	o.Tell("properties and a plugin", 0, 0)
+	if r.Extended, err = runExtended(ctx, o, srv); err != nil {
+		srv.stop()
+		return r, fmt.Errorf("extensions: %w", err)
+	}
 	err = srv.stop()
 	r.Seconds = time.Since(start).Seconds()
 	r.OK = err == nil
+	r.OK = r.OK && allHeld(r.Extended.Checks)
 	for _, p := range r.Passes {
-		r.OK = r.OK && p.ok()
+		r.OK = r.OK && allHeld(p.Checks)
 	}
 	return r, err
 }
@@ -126,7 +140,7 @@ func runPass(ctx context.Context, o Options, srv *serverChild, p plan, store, ba
 		return nil, err
 	}
 	label := fmt.Sprintf("version %d, %s", p.want, p.name)
-	got, err := runClient(ctx, o, clientConfig{From: from, To: srv.urls[0], Back: back, Min: p.min, Max: p.max, Echo: p.echo, Inline: o.Inline, Credits: o.Credits},
+	got, err := runClient(ctx, o, clientConfig{From: from, To: srv.urls[0], Back: back, Min: p.min, Max: p.max, Echo: p.echo, Inline: o.Inline, Credits: o.Credits, Extensions: o.Extensions},
 		func(step string, done, total int64) { o.Tell(label+": "+step, done, total) })
 	if err != nil {
 		return nil, err

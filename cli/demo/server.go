@@ -12,6 +12,8 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/extensions"
+	"github.com/rpcrdma/rpcrdma/props"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/server3"
 )
 
@@ -27,17 +29,27 @@ type serverConfig struct {
 	Exports []export `json:"exports"`
 	Inline  int      `json:"inline"`
 	Credits int      `json:"credits"`
+	// Extensions are loaded for version 2.
+	Extensions []extensions.Spec `json:"extensions"`
 }
 
 // serverReady is its first line, one URL for each export.
 type serverReady struct {
-	URLs  []string `json:"urls,omitempty"`
-	Error string   `json:"error,omitempty"`
+	URLs     []string `json:"urls,omitempty"`
+	Extended string   `json:"extended,omitempty"` // where properties are exchanged and changed
+	Error    string   `json:"error,omitempty"`
 }
 
 // serverState answers every further line; it counts from the process's start.
 type serverState struct {
 	Counters obs.Counters `json:"counters"`
+	Plugin   pluginState  `json:"plugin"` // the demo's own
+}
+
+// pluginState is a plugin's process.
+type pluginState struct {
+	PID      int    `json:"pid"` // 0: none
+	Restarts uint64 `json:"restarts"`
 }
 
 // Server is the server's process: it serves until its input ends.
@@ -54,12 +66,21 @@ func Server(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	s := server{log: slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelError}))}
 	defer s.close()
 	var ready serverReady
+	var err error
+	if s.loaded, s.props, err = load(ctx, cfg.Extensions, errs); err != nil {
+		return errors.Join(err, enc.Encode(serverReady{Error: err.Error()}))
+	}
 	for _, e := range cfg.Exports {
 		url, err := s.add(ctx, cfg, e)
 		if err != nil {
 			return errors.Join(err, enc.Encode(serverReady{Error: err.Error()}))
 		}
 		ready.URLs = append(ready.URLs, url)
+	}
+	if s.props != nil {
+		if ready.Extended, err = s.listen(ctx, cfg, extendedInline, func(r *rpc.Server) { registerEcho(r, seenMethod(s.props)) }); err != nil {
+			return errors.Join(err, enc.Encode(serverReady{Error: err.Error()}))
+		}
 	}
 	if err := enc.Encode(ready); err != nil {
 		return err
@@ -68,6 +89,11 @@ func Server(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 		var state serverState
 		for _, r := range s.rpc {
 			state.Counters.Add(r.Counters())
+		}
+		for _, h := range s.loaded.Health() {
+			if h.Name == ExtensionName {
+				state.Plugin = pluginState{h.Plugin.PID, h.Plugin.Restarts}
+			}
 		}
 		if err := enc.Encode(state); err != nil {
 			return err
@@ -81,6 +107,9 @@ type server struct {
 	rpc   []*rpc.Server
 	nfs   []*server3.Server
 	ended []chan error
+
+	loaded *extensions.Loaded
+	props  *props.Extension
 }
 
 // add serves one export, with the echo program beside NFS.
@@ -92,13 +121,20 @@ func (s *server) add(ctx context.Context, cfg serverConfig, e export) (url strin
 		return "", err
 	}
 	s.nfs = append(s.nfs, nfs)
-	l, err := rpc.Listen(ctx, cfg.Listen, rpc.WithInline(cfg.Inline), rpc.WithCredits(cfg.Credits))
+	return s.listen(ctx, cfg, cfg.Inline, func(r *rpc.Server) {
+		nfs.Register(r)
+		registerEcho(r)
+	})
+}
+
+// listen serves what register registers.
+func (s *server) listen(ctx context.Context, cfg serverConfig, inline int, register func(*rpc.Server)) (url string, err error) {
+	l, err := rpc.Listen(ctx, cfg.Listen, rpc.WithInline(inline), rpc.WithCredits(cfg.Credits), rpc.WithExtensions(s.loaded.Set()))
 	if err != nil {
 		return "", fmt.Errorf("cannot listen on %s: %w", cfg.Listen, err)
 	}
 	r := rpc.NewServer(rpc.WithLog(s.log))
-	nfs.Register(r)
-	registerEcho(r)
+	register(r)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Serve(context.WithoutCancel(ctx), l) }()
 	s.rpc, s.ended = append(s.rpc, r), append(s.ended, ended)
@@ -114,5 +150,8 @@ func (s *server) close() {
 	}
 	for _, n := range s.nfs {
 		n.Close()
+	}
+	if s.loaded != nil {
+		s.loaded.Close()
 	}
 }
