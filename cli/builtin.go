@@ -9,6 +9,8 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/extensions/sdk"
+	"github.com/rpcrdma/rpcrdma/extensions/x/continuation"
+	"github.com/rpcrdma/rpcrdma/extensions/x/keepalive"
 	"github.com/rpcrdma/rpcrdma/props"
 )
 
@@ -22,6 +24,8 @@ func init() {
 		}
 		return props.New(o), nil
 	})
+	extensions.Register(keepalive.Name, keepalive.Configured)
+	extensions.Register("continuation", continuation.Configured)
 }
 
 // pluginPrefix begins the names of plugins' executables.
