@@ -28,6 +28,9 @@ const (
 	Open = 4
 )
 
+// Name is the extension's in configuration.
+const Name = "continuation"
+
 const (
 	opPart = "part"
 	opLast = "last"
@@ -97,7 +100,7 @@ func Configured(options map[string]string) (ext.Extension, error) {
 // Declare implements ext.Extension.
 func (x *Extension) Declare() ext.Declaration {
 	return ext.Declaration{
-		Name: "continuation", Version: "1", Class: ext.Payload, Needs: []string{"props"},
+		Name: Name, Version: "1", Class: ext.Payload, Needs: []string{"props"},
 		Ops: []ext.Op{
 			{Name: opPart, Type: PartType, Payload: ext.Part, Info: pieceLen, Window: Window, Proves: true},
 			{Name: opLast, Type: LastType, Payload: ext.Wraps, Info: pieceLen},

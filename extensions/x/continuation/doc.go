@@ -2,6 +2,8 @@
 // the two sides announce no memory is registered and nothing is read or written remotely. It is an extension of
 // class payload: compiled in, not a plugin. It needs the extension that carries properties.
 //
+//	extension "continuation" { options = { max = "65536" } }
+//
 // Each side announces by a property the longest RPC message that it assembles. A longer message, and one whose bulk items
 // go by RDMA in any case, travels in chunks as before; so does everything with a peer that announces nothing.
 //
@@ -38,6 +40,8 @@
 //
 // The ids lie in the range for experiments (v2 draft §5.4.2). The layout is that of the message continuation
 // of later drafts of version 2, by remaining bytes, with an offset, so that a piece that was refused cannot make the rest pass for a message.
+//
+// Files: continuation.go options and declaration; session.go a connection; assemble.go putting together and cutting.
 //
 // Imports: ext.
 package continuation

@@ -1,0 +1,431 @@
+package continuation
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/props"
+)
+
+// raw is a client that knows verbs and bytes only: it sends what no extension of ours would.
+type raw struct {
+	t    testing.TB
+	conn verbs.Conn
+	in   chan []byte
+	gone chan struct{}
+
+	mu   sync.Mutex
+	recv verbs.Region
+	out  verbs.Region
+	at   int
+}
+
+const (
+	rawReceives = 400
+	rawSize     = 4096
+	rawOut      = 8 << 20
+)
+
+func rawDial(t testing.TB, target string) *raw {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := verbs.Lookup("loopback")
+	dom, err := p.Open(context.Background(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dom.Close() })
+	r := &raw{t: t, in: make(chan []byte, 1024), gone: make(chan struct{})}
+	if r.recv, err = dom.Alloc(rawReceives * rawSize); err != nil {
+		t.Fatal(err)
+	}
+	if r.out, err = dom.Alloc(rawOut); err != nil {
+		t.Fatal(err)
+	}
+	_, err = dom.Dial(context.Background(), u.Host, verbs.Options{
+		Handler: r,
+		Private: func(verbs.Caps, []byte) []byte {
+			return wire.PrivateData{SendSize: rawSize, RecvSize: rawSize}.Append(nil)
+		},
+		Ready: func(c verbs.Conn) error {
+			r.conn = c
+			var rs []verbs.Recv
+			for i := range rawReceives {
+				rs = append(rs, r.receive(i))
+			}
+			_, err := c.PostRecv(rs)
+			return err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.conn.Abort(nil); <-r.gone })
+	return r
+}
+
+func (r *raw) receive(i int) verbs.Recv {
+	return verbs.Recv{ID: uint64(i), Seg: verbs.Seg{R: r.recv, Off: i * rawSize, N: rawSize}}
+}
+
+func (r *raw) Complete(cs []verbs.Completion) {
+	for _, c := range cs {
+		if c.Op == verbs.OpRecv && c.Status == verbs.OK {
+			r.in <- bytes.Clone(c.Buf)
+			r.conn.PostRecv([]verbs.Recv{r.receive(int(c.ID))})
+		}
+	}
+}
+
+func (r *raw) Disconnected(error) { close(r.gone) }
+
+func (r *raw) send(h *wire.Header, payload []byte) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := append(h.Append(nil), payload...)
+	copy(r.out.Bytes()[r.at:], b)
+	r.conn.Post([]verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: r.out, Off: r.at, N: len(b)}}}})
+	r.at += len(b)
+	r.conn.Flush()
+}
+
+// next is the next message.
+func (r *raw) next() (h wire.Header, payload []byte) {
+	r.t.Helper()
+	select {
+	case b := <-r.in:
+		n, err := h.Parse(b, wire.ProfileCel04)
+		if err != nil {
+			r.t.Fatalf("%x: %v", b, err)
+		}
+		return h, b[n:]
+	case <-r.gone:
+		r.t.Fatal("the connection has ended")
+	case <-time.After(10 * time.Second):
+		r.t.Fatal("nothing came")
+	}
+	return h, nil
+}
+
+// quiet fails if anything comes for a while.
+func (r *raw) quiet() {
+	r.t.Helper()
+	select {
+	case b := <-r.in:
+		r.t.Fatalf("%x came", b[:min(len(b), 60)])
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+func rawHead(xid uint32, p wire.Proc) *wire.Header {
+	return &wire.Header{XID: xid, Version: 2, Credit: 32, Proc: p}
+}
+
+func (r *raw) piece(xid, op uint32, p piece, payload []byte) {
+	h := rawHead(xid, wire.Optional)
+	h.OptType = op
+	switch op {
+	case PartType:
+		h.OptInfo = p.append(nil)
+	case LastType:
+		h.OptInfo = (&wire.Header{Version: 2}).AppendChunkLists(p.append([]byte{0, 0, 0, pieceLen}))
+	}
+	r.send(h, payload)
+}
+
+func (r *raw) ack(taken uint32) {
+	h := rawHead(0xaaaa0000+taken, wire.Optional)
+	h.OptType, h.OptInfo = AckType, binary.BigEndian.AppendUint32(nil, taken)
+	r.send(h, nil)
+}
+
+// call is the RPC message of a call.
+func rawCall(xid uint32, p *rpc.Proc, args xdr.Marshaler) []byte {
+	var w xdr.Writer
+	h := rpcmsg.CallHeader{XID: xid, Program: p.Program, Version: p.Version, Proc: p.Number}
+	h.Append(&w)
+	args.MarshalXDR(&w)
+	return bytes.Clone(w.Bytes())
+}
+
+// pieces sends a message whole, in so many bytes a piece.
+func (r *raw) pieces(xid uint32, msg []byte, each int) {
+	for at := 0; at < len(msg); {
+		n := min(each, len(msg)-at)
+		op := uint32(PartType)
+		if at+n == len(msg) {
+			op = LastType
+		}
+		r.piece(xid, op, piece{uint32(at), uint32(len(msg) - at - n)}, msg[at:at+n])
+		at += n
+	}
+}
+
+// greeted is a raw client with whom the server uses the extension.
+func greeted(t testing.TB) (*pair, *raw) {
+	t.Helper()
+	p := connect(t, urls[0], []rpc.Option{loaded(t, 0)}, []rpc.Option{loaded(t, 0)})
+	r := rawDial(t, p.c.Target().String())
+	r.echo(1, 10)
+	h := rawHead(2, wire.ConnProp)
+	h.Props = []wire.Property{{ID: MaxMsgID, Data: binary.BigEndian.AppendUint32(nil, DefaultMax)}}
+	r.send(h, nil)
+	if h, _ := r.next(); h.Proc != wire.ConnProp {
+		t.Fatal(h.String())
+	}
+	if h, _ := r.next(); h.OptType != AckType || !bytes.Equal(h.OptInfo, make([]byte, 4)) {
+		t.Fatal(h.String())
+	}
+	r.ack(0)
+	for xid := uint32(10); ; xid++ { // until the session has heard it
+		r.send(rawHead(xid, wire.Msg), rawCall(xid, procRead, readArgs(6000)))
+		h, _ := r.next()
+		if h.Proc == wire.ErrorMsg && h.Err.Code == wire.ErrReplyResource {
+			continue
+		}
+		if h.OptType != PartType {
+			t.Fatal(h.String())
+		}
+		if h, _ := r.next(); h.OptType != LastType {
+			t.Fatal(h.String())
+		}
+		r.ack(1)
+		return p, r
+	}
+}
+
+// echo calls ECHO in one Send and expects its answer next.
+func (r *raw) echo(xid uint32, n int) {
+	r.t.Helper()
+	r.send(rawHead(xid, wire.Msg), rawCall(xid, procEcho, blob(pattern(n))))
+	if h, b := r.next(); h.Proc != wire.Msg || h.XID != xid || !bytes.HasSuffix(b, pattern(n &^ 3)[n&^3-4:n&^3]) && n%4 == 0 {
+		r.t.Fatalf("%s, %d bytes", h.String(), len(b))
+	}
+}
+
+// message collects the next message, in pieces.
+func (r *raw) message() (xid uint32, msg []byte, parts int) {
+	r.t.Helper()
+	for {
+		h, b := r.next()
+		if msg == nil {
+			xid = h.XID
+		}
+		info := h.OptInfo
+		last := h.OptType == LastType
+		if last {
+			if err := h.Unwrap(-1, len(b)); err != nil {
+				r.t.Fatal(err)
+			}
+			info = h.OptInfo
+		}
+		p, ok := parsePiece(info)
+		if !ok || h.XID != xid || h.Direction != wire.Reply || int(p.offset) != len(msg) || last != (p.remaining == 0) {
+			r.t.Fatalf("%s: %+v after %d bytes", h.String(), p, len(msg))
+		}
+		msg = append(msg, b...)
+		if last {
+			return xid, msg, parts
+		}
+		parts++
+	}
+}
+
+// TestHostilePieces: each is refused once as soon as it is known to be wrong, what belongs to it once more at its end, and the
+// connection carries on.
+func TestHostilePieces(t *testing.T) {
+	_, r := greeted(t)
+	part := func(offset, remaining uint32, n int) func(uint32) {
+		return func(xid uint32) { r.piece(xid, PartType, piece{offset, remaining}, pattern(n)) }
+	}
+	last := func(offset uint32, n int) func(uint32) {
+		return func(xid uint32) { r.piece(xid, LastType, piece{offset, 0}, pattern(n)) }
+	}
+	bytesOf := func(op uint32, info, payload []byte) func(uint32) {
+		return func(xid uint32) {
+			h := rawHead(xid, wire.Optional)
+			h.OptType, h.OptInfo = op, info
+			r.send(h, payload)
+		}
+	}
+	const bad, busy = wire.ErrBadXDR, wire.ErrSystem
+	xid := uint32(1000)
+	parts := 0
+	for _, tc := range []struct {
+		name  string
+		sends []func(uint32)
+		codes []wire.Code
+	}{
+		{"longer than announced", []func(uint32){part(0, 65536, 100), part(100, 65436, 100), last(200, 100)}, []wire.Code{bad, bad}},
+		{"lengths that wrap", []func(uint32){part(0, 0xffffffff, 100)}, []wire.Code{bad}},
+		{"the middle of nothing", []func(uint32){part(400, 100, 100)}, nil},
+		{"the end of nothing", []func(uint32){last(400, 100)}, []wire.Code{bad}},
+		{"a gap", []func(uint32){part(0, 900, 100), part(200, 700, 100), last(300, 100)}, []wire.Code{bad, bad}},
+		{"an overlap", []func(uint32){part(0, 900, 100), part(96, 804, 100)}, []wire.Code{bad}},
+		{"another length", []func(uint32){part(0, 900, 100), part(100, 900, 100)}, []wire.Code{bad}},
+		{"an end too early", []func(uint32){part(0, 900, 100), last(100, 100)}, []wire.Code{bad}},
+		{"begun twice", []func(uint32){part(0, 900, 100), part(0, 900, 100)}, []wire.Code{bad}},
+		{"no bytes", []func(uint32){part(0, 900, 0)}, []wire.Code{bad}},
+		{"no bytes at the end", []func(uint32){part(0, 900, 100), last(100, 0)}, []wire.Code{bad}},
+		{"half an optinfo", []func(uint32){bytesOf(PartType, []byte{0, 0, 0, 0}, pattern(100))}, []wire.Code{bad}},
+		{"a long optinfo", []func(uint32){bytesOf(PartType, make([]byte, 12), pattern(100))}, []wire.Code{bad}},
+		{"no lists", []func(uint32){bytesOf(LastType, []byte{0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0}, pattern(100))}, []wire.Code{bad}},
+		{"whole, and no RPC message", []func(uint32){part(0, 100, 100), last(100, 100)}, []wire.Code{bad}},
+		{"an acknowledgement of what was never sent", []func(uint32){bytesOf(AckType, []byte{0, 1, 0, 0}, nil)}, []wire.Code{bad}},
+		{"half an acknowledgement", []func(uint32){bytesOf(AckType, []byte{0, 1}, nil)}, []wire.Code{bad}},
+	} {
+		xid++
+		for _, send := range tc.sends {
+			send(xid)
+		}
+		parts += len(tc.sends)
+		var got []wire.Code
+		acks := 0
+		r.send(rawHead(xid+0x10000, wire.Msg), rawCall(xid+0x10000, procEcho, blob("x"))) // an answer behind the last error, but of an acknowledgement
+		for over := false; !over || len(got) < len(tc.codes); {
+			h, _ := r.next()
+			switch {
+			case h.Proc == wire.Msg:
+				over = true
+			case h.OptType == AckType:
+				acks++
+			case h.XID != xid:
+				t.Fatalf("%s: %s", tc.name, h.String())
+			default:
+				got = append(got, h.Err.Code)
+			}
+		}
+		if !slices.Equal(got, tc.codes) {
+			t.Errorf("%s: answered by %v, want %v", tc.name, got, tc.codes)
+		}
+	}
+	// A message too many; those before it are served.
+	for i := range uint32(Open + 1) {
+		r.piece(2000+i, PartType, piece{0, 8}, rawCall(2000+i, procEcho, blob("abcd"))[:40])
+	}
+	if h, _ := r.next(); h.XID != 2000+Open || h.Err.Code != busy {
+		t.Error(h.String())
+	}
+	for i := range uint32(Open) {
+		r.piece(2000+i, LastType, piece{40, 0}, rawCall(2000+i, procEcho, blob("abcd"))[40:])
+		if h, _ := r.next(); h.XID != 2000+i || h.Proc != wire.Msg {
+			t.Error(h.String())
+		}
+	}
+	msg := rawCall(3000, procEcho, blob(pattern(30000)))
+	r.pieces(3000, msg, 2000)
+	acks := 0
+	for {
+		h, _ := r.next()
+		if h.OptType == AckType {
+			acks++
+			continue
+		}
+		break // the reply begins
+	}
+	if acks == 0 {
+		t.Error("16 pieces were not acknowledged")
+	}
+}
+
+// TestRepliesWait: without acknowledgements the window fills up, and replies wait in order; others pass them, and the
+// acknowledgements let them go.
+func TestRepliesWait(t *testing.T) {
+	p, r := greeted(t)
+	const each = 14 // Parts of a reply to READ of 60000, in Sends of 4096
+	const fit = (Window - 1) / each
+	for i := range uint32(fit + 3) {
+		r.send(rawHead(100+i, wire.Msg), rawCall(100+i, procRead, readArgs(60000)))
+		if i < fit {
+			if xid, msg, parts := r.message(); xid != 100+i || parts != each || !bytes.HasSuffix(msg, pattern(60000)) {
+				t.Fatalf("%d: %d parts of %d bytes", xid, parts, len(msg))
+			}
+		}
+	}
+	r.quiet()
+	r.echo(200, 100)
+	r.ack(1 + 2*each)
+	got := map[uint32]bool{}
+	for range 2 { // handlers run at once: of the three, whose replies were ready first
+		xid, msg, _ := r.message()
+		got[xid] = xid >= 100+fit && xid < 100+fit+3 && bytes.HasSuffix(msg, pattern(60000))
+	}
+	r.quiet()
+	if len(got) != 2 || !got[100+fit] && !got[101+fit] {
+		t.Errorf("%v", got)
+	}
+	if n := p.srv.Counters(); n.Unplaced < 3 {
+		t.Errorf("%d found no place", n.Unplaced)
+	}
+	r.conn.Abort(nil) // with one that waits
+	<-r.gone
+	p.calls(t, 60000)
+}
+
+// TestCallsGoOtherwise: a client whose pieces are not acknowledged sends chunks, and none of its calls waits.
+func TestCallsGoOtherwise(t *testing.T) {
+	mute := &silent{}
+	x, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mute.Extension = x
+	p := connect(t, urls[1], []rpc.Option{loaded(t, 0)}, []rpc.Option{set(t, props.New(props.Options{}), mute)})
+	p.greet(t)
+	mute.mute.Store(true)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 10 {
+				if err := p.c.Call(ctx(t), procWrite, bulk(pattern(60000)), new(number)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	n := p.c.Counters()
+	if n.Parts > 4*Window || n.ReadChunks < 70 || n.Unplaced < 70 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// silent acknowledges nothing more once it is mute.
+type silent struct {
+	*Extension
+	mute atomic.Bool
+}
+
+func (x *silent) Connect(c ext.Conn) ext.Session {
+	s := x.Extension.Connect(c).(*session)
+	s.conn = silentConn{c, x}
+	return s
+}
+
+type silentConn struct {
+	ext.Conn
+	x *silent
+}
+
+func (c silentConn) Send(m ext.Outgoing, done func(ext.Outcome)) {
+	if !c.x.mute.Load() {
+		c.Conn.Send(m, done)
+	}
+}
