@@ -21,17 +21,31 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/extensions/sdk"
+	"github.com/rpcrdma/rpcrdma/props"
 	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
 )
 
-// The test binary is the plugin too: rpcrdma-ext-busy, and rpcrdma-ext-idleN.
+// The test binary is the plugin too: rpcrdma-ext-busy, rpcrdma-ext-idleN, and rpcrdma-ext-props.
 func TestMain(m *testing.M) {
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "rpcrdma-ext-"); ok {
-		sdk.Serve(func(map[string]string) (ext.Extension, error) { return &chatter{name}, nil })
+		if name == "props" {
+			sdk.Serve(newProps)
+		} else {
+			sdk.Serve(func(map[string]string) (ext.Extension, error) { return &chatter{name}, nil })
+		}
 		return
 	}
+	extensions.Register("props", newProps)
 	goleak.VerifyTestMain(m)
+}
+
+func newProps(options map[string]string) (ext.Extension, error) {
+	o, err := props.ParseOptions(options)
+	if err != nil {
+		return nil, err
+	}
+	return props.New(o), nil
 }
 
 // chatter is an extension whose client asks again whenever it has been answered; an idle one does nothing at all.
@@ -189,4 +203,10 @@ func (l *logged) has(s string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Contains(l.text.String(), s)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
