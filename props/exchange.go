@@ -76,6 +76,7 @@ type theirs struct {
 // Limits of what is kept for one connection.
 const (
 	maxAsks   = 64
+	maxEarly  = 8
 	maxStrays = 16 << 10 // bytes of properties that nobody declared, for those who want to look
 )
 
@@ -262,7 +263,9 @@ func byID(a, b wire.Property) int {
 // message takes an operation of the peer's.
 func (x *exchange) message(m ext.Message) {
 	if x.state == idle { // a client is quick; of each operation the engine hands over one, until that is answered
-		x.early = append(x.early, m)
+		if len(x.early) < maxEarly {
+			x.early = append(x.early, m)
+		}
 		return
 	}
 	h, err := decode(m.Op, m.Info)

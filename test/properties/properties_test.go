@@ -1,0 +1,79 @@
+package properties
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/extensions"
+	"github.com/rpcrdma/rpcrdma/extensions/sdk"
+	"github.com/rpcrdma/rpcrdma/props"
+)
+
+// plugin is the name under which the test binary is the extension in a process of its own.
+const plugin = "rpcrdma-ext-props"
+
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == plugin {
+		sdk.Serve(fromOptions)
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func fromOptions(text map[string]string) (ext.Extension, error) {
+	o, err := props.ParseOptions(text)
+	if err != nil {
+		return nil, err
+	}
+	return props.New(o), nil
+}
+
+func TestCompiledIn(t *testing.T) {
+	Run(t, func(tb testing.TB, options map[string]string) ext.Extension {
+		x, err := fromOptions(options)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return x
+	})
+}
+
+func TestPlugin(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), plugin)
+	if os.Link(self, path) != nil {
+		if err := os.WriteFile(path, b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest := fmt.Sprintf("%x", sha256.Sum256(b))
+	Run(t, func(tb testing.TB, options map[string]string) ext.Extension {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		l, err := extensions.Load(ctx, []extensions.Spec{{
+			Name: props.Name, Path: path, SHA256: digest, Required: true, Options: options, Timeout: time.Second,
+		}}, extensions.Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil)), StartTimeout: time.Minute})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { l.Close() })
+		return l.Set().At(0)
+	})
+}
