@@ -10,6 +10,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/extensions/sdk"
 	"github.com/rpcrdma/rpcrdma/extensions/x/continuation"
+	"github.com/rpcrdma/rpcrdma/extensions/x/hostauth"
 	"github.com/rpcrdma/rpcrdma/extensions/x/keepalive"
 	"github.com/rpcrdma/rpcrdma/props"
 )
@@ -26,6 +27,7 @@ func init() {
 	})
 	extensions.Register(keepalive.Name, keepalive.Configured)
 	extensions.Register("continuation", continuation.Configured)
+	extensions.Register(hostauth.Name, hostauth.Configured)
 }
 
 // pluginPrefix begins the names of plugins' executables.

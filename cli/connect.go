@@ -16,6 +16,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/config"
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/extensions"
 )
@@ -176,6 +177,8 @@ func advise(t rpc.Target, err error) error {
 		return fmt.Errorf("%s: %w; the local address is none of this machine's", server, trim(err, t))
 	case errors.As(err, &rejected):
 		return fmt.Errorf("%s: the server refuses connections now (%s); it has as many as it takes, or as many from this address: try later, or see its log and --max-conns", server, rejected.Reason)
+	case errors.Is(err, &rpcmsg.AuthError{Stat: rpcmsg.AuthTooWeak}):
+		return fmt.Errorf("%s: %w; the server may want the host to prove who it is: load the extension that does, such as hostauth, by --config", server, trim(err, t))
 	case errors.Is(err, engine.ErrVersion):
 		return fmt.Errorf("%s: the server has no such version of RPC-over-RDMA: %w; try --protocol auto", server, err)
 	case errors.Is(err, verbs.ErrProtocol):

@@ -87,7 +87,11 @@ func describeAll(ctx context.Context, specs []extensions.Spec, o extensions.Opti
 func (d *described) report(configured bool) extensionReport {
 	r := extensionReport{Name: d.spec.Name, Path: d.spec.Path, SHA256: d.spec.SHA256, Configured: configured}
 	if d.err != nil {
-		r.Error = oneLine(d.err)
+		err := d.err
+		if e := (*extensions.Error)(nil); errors.As(err, &e) {
+			err = e.Err // whose it is, the line says
+		}
+		r.Error = oneLine(err)
 		return r
 	}
 	r.declared(&d.decl)
@@ -271,7 +275,11 @@ func (v *verifier) say(d *described) {
 		count(len(d.decl.Ops), "operation"), plural(len(d.decl.Props), "property", "properties"), where)
 	carried := slices.ContainsFunc(v.specs, isProps)
 	if len(d.decl.Props) > 0 && !d.decl.Carrier && !carried {
-		fmt.Fprintf(out, "  note: nobody exchanges its properties: the configuration disables props\n")
+		fmt.Fprintln(out, "  note: nobody exchanges its properties: the configuration disables props")
+	}
+	named := slices.ContainsFunc(v.specs, func(s extensions.Spec) bool { return s.Name == d.spec.Name })
+	if named && d.decl.Gate && !d.spec.Required {
+		fmt.Fprintln(out, "  note: it is to keep connections closed until it opens them, and required = false lets the program run without it")
 	}
 }
 

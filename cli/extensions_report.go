@@ -99,7 +99,7 @@ func printExtensions(w io.Writer, all []extensionReport, verbose bool) error {
 			loaded = "yes"
 		}
 		if r.Error != "" {
-			fmt.Fprintf(t, "%s\t-\t-\tno\t%s\t%s\n", r.Name, r.where(), r.Error)
+			fmt.Fprintf(t, "%s\t-\t-\tno\t%s\t-\t%s\n", r.Name, r.where(), r.Error)
 			continue
 		}
 		var ops, properties []string
