@@ -30,8 +30,10 @@ interface. The client lists a tree by NFS version 3, reads all of it through Wri
 is too small for one comes inline) and writes it back through Read chunks; an echo program
 beside NFS sends Long Calls and Long Replies. First RPC-over-RDMA version 2, then version 1.
 Every file is compared by SHA-256 at the source, as the client received it, and as the server
-stored it again; messages, bytes and credits are counted at both ends. Exit status 0: all of it
-held.
+stored it again; messages, bytes and credits are counted at both ends. Then a client exchanges
+properties with the server, which runs an extension as a plugin: one request for changes is
+satisfied in part, the server's receives are raised among 64 callers, and its plugin is killed among
+64 callers. Exit status 0: all of it held.
 
 Without --tree it makes one: 2000 files, 200 MiB, of all sizes at which something changes. Go's
 source goes along once if there is a Go here.`,

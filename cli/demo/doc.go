@@ -6,11 +6,14 @@
 //	echo.go    a program beside NFS whose messages are too long to be inline
 //	server.go  the server's process
 //	client.go  the client's process: list, read, write back, echo
+//	extension.go  an extension of the demo's own, which the server runs as a plugin
+//	exchange.go   the process of a client that exchanges properties and calls on
+//	extended.go   starts it, kills the plugin, and judges
 //	run.go     starts both, looks at what they left on disk, and judges
 //	report.go  the outcome for people and for machines
 //
 // The parent believes nobody: it compares three digests of every file: of the source, of what the
 // client received, and of what the server stored again.
 //
-// Imports: core/rpc, ulp/nfs, the providers that a target names.
+// Imports: core/rpc, core/ext, extensions, props, ulp/nfs, the providers that a target names.
 package demo
