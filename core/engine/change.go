@@ -141,7 +141,7 @@ func (c *Conn) setReceiveSize(size ext.ReceiveSize, done func(error)) (err error
 	case n > most && c.ep.shared.fixed:
 		return fmt.Errorf("the device's receives cannot be replaced: %d is the most, and a longer Inline of the endpoint gives more from the start", most), false
 	case n > most:
-		return fmt.Errorf("want %d at most (EndpointConfig.MaxInline)", most), false
+		return fmt.Errorf("want %d at most (EndpointConfig.MaxInline, rpc.WithMaxInline)", most), false
 	}
 	if c.ep.recv != nil { // drawn when a message begins to arrive: the next one is long enough
 		if n > max(c.grown, c.ep.shared.base) {

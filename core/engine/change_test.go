@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,7 @@ var transports = []string{"loopback", "iwarp", "own"}
 func endpointOn(t testing.TB, transport string, cfg EndpointConfig) *Endpoint {
 	t.Helper()
 	scheme := transport
-	if transport == "own" || transport == "fixed" {
+	if transport == "own" || transport == "fixed" || transport == "watched" {
 		scheme = "loopback"
 	}
 	p, _ := verbs.Lookup(scheme)
@@ -52,6 +53,8 @@ func endpointOn(t testing.TB, transport string, cfg EndpointConfig) *Endpoint {
 		dom = ownDomain{dom}
 	case "fixed":
 		dom = fixedDomain{dom}
+	case "watched":
+		dom = &watchedDomain{Domain: dom}
 	}
 	e, err := NewEndpoint(dom, cfg)
 	if err != nil {
@@ -111,6 +114,12 @@ func couple(t *testing.T, transport string, clientCfg, serverCfg Config) *two {
 }
 
 func echo(r *Request) {
+	if isNull(r.Stream) {
+		h := rpcmsg.ReplyHeader{XID: r.Header.XID}
+		h.Append(&r.Results)
+		r.Reply(true, false)
+		return
+	}
 	h := rpcmsg.ReplyHeader{XID: r.Header.XID}
 	h.Append(&r.Results)
 	r.Results.BulkOpaque(append([]byte(nil), r.Stream...))
@@ -178,7 +187,7 @@ func TestRequestsRefused(t *testing.T) {
 		{p.client, ext.SendLimit(1024), ""},
 		{p.client, ext.SendLimit(262144), ""},
 		{p.client, ext.ReceiveSize(4095), "want 4096 at least"},
-		{p.client, ext.ReceiveSize(262145), "want 262144 at most (EndpointConfig.MaxInline)"},
+		{p.client, ext.ReceiveSize(262145), "want 262144 at most (EndpointConfig.MaxInline"},
 		{small.server, ext.ReceiveSize(8193), "want 8192 at most"},
 		{small.server, ext.ReceiveSize(8192), ""},
 		{fixed.server, ext.ReceiveSize(8192), "cannot be replaced"},
@@ -270,9 +279,65 @@ func TestLongSends(t *testing.T) {
 	}
 }
 
-// TestShrunkUnderLoad: no Send is longer than the limit that was in force when it was posted.
+// watched looks at what is posted, and at the limit in force then.
+type watched struct {
+	verbs.Conn
+	c    *Conn
+	over *atomic.Int64
+}
+
+func (w *watched) Post(ws []verbs.Work) (int, error) {
+	for _, k := range ws {
+		if send, _ := w.c.limits(2); (k.Op == verbs.OpSend || k.Op == verbs.OpSendInvalidate) && k.Segs[0].N > send && w.c.stands() == 2 {
+			w.over.Add(1)
+		}
+	}
+	return w.Conn.Post(ws)
+}
+
+// watchedDomain has watched connections. Calls and replies both go by Post.
+type watchedDomain struct {
+	verbs.Domain
+	over atomic.Int64
+}
+
+func (d *watchedDomain) watch(o verbs.Options) verbs.Options {
+	ready := o.Ready
+	o.Ready = func(vc verbs.Conn) error { return ready(&watched{vc, o.Handler.(*Conn), &d.over}) }
+	return o
+}
+
+func (d *watchedDomain) Dial(ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
+	return d.Domain.Dial(ctx, addr, d.watch(o))
+}
+
+func (d *watchedDomain) Listen(ctx context.Context, addr string, o verbs.ListenOptions) (verbs.Listener, error) {
+	l, err := d.Domain.Listen(ctx, addr, o)
+	return watchedListener{l, d}, err
+}
+
+type watchedListener struct {
+	verbs.Listener
+	d *watchedDomain
+}
+
+func (l watchedListener) Accept(ctx context.Context) (verbs.Request, error) {
+	r, err := l.Listener.Accept(ctx)
+	return watchedRequest{r, l.d}, err
+}
+
+type watchedRequest struct {
+	verbs.Request
+	d *watchedDomain
+}
+
+func (r watchedRequest) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
+	return r.Request.Accept(ctx, r.d.watch(o))
+}
+
+// TestShrunkUnderLoad: no Send is longer than the limit that is in force when it is posted.
 func TestShrunkUnderLoad(t *testing.T) {
-	p := couple(t, "loopback", Config{}, Config{})
+	p := couple(t, "watched", Config{}, Config{})
 	for _, c := range []*Conn{p.client, p.server} {
 		changed(t, c, ext.ReceiveSize(65536))
 	}
@@ -288,7 +353,7 @@ func TestShrunkUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for i := range 200 {
+	for i := range 300 {
 		n := ext.SendLimit(4096 + i%2*40_000)
 		changed(t, p.client, n)
 		changed(t, p.server, n)
@@ -296,4 +361,98 @@ func TestShrunkUnderLoad(t *testing.T) {
 	}
 	stop.Store(true)
 	wg.Wait()
+	for _, e := range []*Endpoint{p.clientEP, p.serverEP} {
+		if n := e.dom.(*watchedDomain).over.Load(); n != 0 {
+			t.Errorf("%d Sends longer than the limit", n)
+		}
+	}
+}
+
+// TestNoRoom: a call for whose long Send there is no memory goes by a chunk.
+func TestNoRoom(t *testing.T) {
+	p := couple(t, "loopback", Config{}, Config{})
+	changed(t, p.server, ext.ReceiveSize(65536))
+	changed(t, p.client, ext.SendLimit(65536))
+	reads := func() uint64 {
+		before := p.client.Counters().ReadChunks
+		p.call(t, 20_000)
+		return p.client.Counters().ReadChunks - before
+	}
+	if n := reads(); n != 0 {
+		t.Errorf("%d Read chunks for what fits", n)
+	}
+	hold := func(n int) {
+		p.clientEP.pool.mu.Lock()
+		defer p.clientEP.pool.mu.Unlock()
+		p.client.share.held += n
+	}
+	hold(1 << 30)
+	if n := reads(); n != 1 {
+		t.Errorf("%d Read chunks without memory", n)
+	}
+	hold(-1 << 30)
+	if n := reads(); n != 0 {
+		t.Errorf("%d Read chunks with memory again", n)
+	}
+}
+
+// TestUnheardRaise: a peer that has not heard of our longer receives, or keeps to shorter Sends, finds a Reply chunk for what it
+// cannot send otherwise.
+func TestUnheardRaise(t *testing.T) {
+	p := couple(t, "loopback", Config{}, Config{})
+	changed(t, p.client, ext.ReceiveSize(65536))
+	p.call(t, 15_000)
+	if n := p.client.Counters(); n.ErrorsRecv != 0 || n.ReplyChunks != 1 {
+		t.Errorf("%d errors, %d Reply chunks", n.ErrorsRecv, n.ReplyChunks)
+	}
+}
+
+// TestShrunkReplies: a reply that was to come inline, and may no longer, comes in a Reply chunk, whatever the caller allows
+// otherwise.
+func TestShrunkReplies(t *testing.T) {
+	p := couple(t, "loopback", Config{}, Config{})
+	changed(t, p.client, ext.ReceiveSize(65536))
+	changed(t, p.server, ext.SendLimit(65536))
+	p.call(t, 20_000)
+	changed(t, p.server, ext.SendLimit(4096)) // it has asked us for less, and we have not heard of it
+	before := p.client.Counters()
+	p.call(t, 15_000)
+	if after := p.client.Counters(); after.ReplyChunks != before.ReplyChunks+1 || after.ErrorsRecv != before.ErrorsRecv+1 {
+		t.Errorf("%+v", after)
+	}
+}
+
+// TestLongSendsAllocate: nothing, once they have been sent before.
+func TestLongSendsAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	p := couple(t, "loopback", Config{}, Config{})
+	changed(t, p.server, ext.ReceiveSize(65536))
+	changed(t, p.client, ext.SendLimit(65536))
+	args := make([]byte, 20_000)
+	call := testCalls.Get()
+	send := func() {
+		call.XID = p.xids()
+		h := rpcmsg.CallHeader{XID: call.XID, Program: 0x20000001, Version: 1}
+		h.Append(&call.Msg)
+		call.Msg.Opaque(args)
+		call.MaxReply = 100
+		if err := p.client.Do(context.Background(), call); err != nil {
+			t.Fatal(err)
+		}
+		call.Free()
+		call = testCalls.Get()
+	}
+	for range 100 {
+		send()
+	}
+	if n := testing.AllocsPerRun(500, send); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	call.Free()
+	if n := p.client.Counters().ReadChunks; n != 0 {
+		t.Errorf("%d Read chunks", n)
+	}
 }

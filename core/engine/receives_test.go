@@ -151,6 +151,9 @@ func TestOwnReceives(t *testing.T) {
 			seen := map[place]bool{}
 			for _, r := range dev.posted {
 				short = short || r.Seg.N < pending
+				if in := int(sizes.recv.Load()); r.Seg.N < in {
+					t.Fatalf("seed %d: %d bytes are in force, and a receive of %d posted", seed, in, r.Seg.N)
+				}
 				if at := (place{r.Seg.R, r.Seg.Off}); seen[at] || r.Seg.Off+r.Seg.N > len(r.Seg.R.Bytes()) {
 					t.Fatalf("seed %d: two receives in one place, or one outside", seed)
 				} else {

@@ -419,7 +419,7 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 	}
 	c.mu.Unlock()
 	if neg.State == NegFailed {
-		return ErrVersion
+		return c.noVersion(ErrVersion)
 	}
 	if err != nil {
 		return err

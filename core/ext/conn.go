@@ -33,9 +33,11 @@ type Conn interface {
 	// their places in its window are free. Where op declares Proves nothing else tells; for others the engine has a proof of
 	// its own (D-8).
 	Consumed(op string, n int)
-	// Open opens the connection that the extension gates.
+	// Open opens the connection that the extension gates, on our side. A client's opens when the server's is known to be open:
+	// what comes there earlier is refused.
 	Open()
-	// Fail ends the connection: its calls get err.
+	// Fail ends the connection. Where the extension gates it, and has not opened it, calls end with err; else they go on on
+	// another connection, as when one is lost.
 	Fail(err error)
 }
 

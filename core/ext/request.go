@@ -29,7 +29,8 @@ const (
 // Invalidation says whether the peer may be asked to invalidate our memory remotely.
 type Invalidation bool
 
-// CreditAlgorithm says how rdma_credit is read and written.
+// CreditAlgorithm says how rdma_credit is read and written. For CreditsSplit the server's side asks first, and the client's when
+// it knows that: a side that has asked reads both, and the server begins to write when the client has (docs/protocol.md).
 type CreditAlgorithm uint8
 
 const (

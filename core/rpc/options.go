@@ -176,6 +176,10 @@ func WithReservedPort() Option { return func(o *options) { o.lowPort = true } }
 // peer that has none of them, or that speaks version 1, is talked to as if they were not there.
 func WithExtensions(s *ext.Set) Option { return func(o *options) { o.engine.Extensions = s } }
 
+// WithMaxInline bounds how long extensions may have receives grow, to n bytes (clients, listeners): 262144 at most, which is the
+// default; what WithInline says, and they stay as they are.
+func WithMaxInline(n int) Option { return func(o *options) { o.memory.MaxInline = n } }
+
 // WithGateTimeout ends a connection, and the calls that wait for it with an *engine.GateError, that an extension gates and has
 // not opened for so long since version 2 stands there (clients, listeners). Default 10 s; negative: never.
 func WithGateTimeout(d time.Duration) Option {

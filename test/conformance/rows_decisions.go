@@ -23,6 +23,11 @@ func rowsDecisions() []Row {
 			Wire:  "a call of 1080 octets goes behind a NULL of its program",
 			Tests: requester("v2 first message of 1024", "v2 one message before the first reply", "v1 first message of 1024"),
 		}),
+		decision("D-3/gate", Row{
+			Text:  "Where an extension gates the connection the first message is NULL; until it is open a client's calls wait, and a server answers NULL and refuses all else. Version 1 gets ERR_VERS, 2 to 2, and is never talked.",
+			Wire:  "AUTH_ERROR 1, AUTH_TOOWEAK 5; RDMA_ERROR ERR_VERS 2 2",
+			Tests: in("core/rpc", "TestGateAtTheClient", "TestGateAtTheServer", "TestGateAndRawPeers", "TestGateTakesVersion2", "TestGateAndBackwardCalls"),
+		}),
 		decision("D-4", Row{
 			Text:   "A server never speaks first, and keeps to the version of the first valid call.",
 			Wire:   "nothing comes before the first call; a call of another version gets ERR_VERS low = high",
@@ -51,7 +56,7 @@ func rowsDecisions() []Row {
 		decision("D-11", Row{
 			Text:  "A grant of 0 is taken as 1 and counted; ours is neither 0 nor above the receives; one above what we asked is cut. Send-queue slots bound what is posted as well.",
 			Wire:  "after a grant of 0 the next call still leaves; ffffffff is 3 where 3 were asked for",
-			Tests: tests(requester("v1 grant of zero", "v2 grant of zero", "v1 grant above what was asked", "v2 credits of an error"), responder("v1 grants what it has"), in("core/engine", "TestGrants"), in("core/rpc", "TestGrantsFollowLoad", "TestFaults/late,_short_queue")),
+			Tests: tests(requester("v1 grant of zero", "v2 grant of zero", "v1 grant above what was asked", "v2 credits of an error"), responder("v1 grants what it has"), in("core/engine", "TestGrants", "TestCreditWords", "TestCreditSwitch"), in("core/rpc", "TestGrantsFollowLoad", "TestFaults/late,_short_queue")),
 		}),
 		decision("D-12", Row{
 			Text:   "RDMA_ERROR goes to whoever sent something with an XID of its own, and never answers RDMA_ERROR, RESPROP, an OPTIONAL reply or an RPC reply.",
