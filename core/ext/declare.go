@@ -83,7 +83,8 @@ type Op struct {
 	// Window is how many of it, as sent by the peer, may be unconsumed: as many receives are posted for them beyond the credits.
 	// Default 1; of an operation that is only sent in answer, that of its question. At most 256.
 	Window int
-	// Proves: what the peer has consumed of it is told by the extension, through Conn.Consumed, and by nothing else.
+	// Proves: what the peer has consumed of it is told by the extension, through Conn.Consumed, and by nothing else. A Part
+	// must: the engine's own proof at a server is calls that come later, and those may wait for a reply that waits for places.
 	Proves bool
 	// Deadline is how long the extension may take to answer one; then Late is. Default 1 s, at most 1 min.
 	Deadline time.Duration

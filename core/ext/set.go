@@ -233,6 +233,8 @@ func (d *Declaration) checkOp(op *Op) string {
 		return "one that carries an RPC message has an opttype only, and the RPC's answer"
 	case op.Payload == Part && d.Class != Payload:
 		return "only an extension of class payload cuts RPC messages"
+	case op.Payload == Part && !op.Proves:
+		return "replies in pieces wait for places in its window: its extension must prove what has been consumed"
 	case op.Answer == op.Name && op.Proc != 0:
 		return "an rdma_proc has no direction that would tell its answer from it: name another operation as its answer"
 	case op.Window < 0 || op.Window > MaxWindow:

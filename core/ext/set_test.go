@@ -43,7 +43,10 @@ func TestCheck(t *testing.T) {
 		{"§4.1 assigned id with its document", func(d *Declaration) { d.Ops[0].Type, d.Document = 77, "RFC 9999" }, ""},
 		{"payload with an answer", func(d *Declaration) { d.Ops[0].Payload = Wraps }, "the RPC's answer"},
 		{"part in class control", func(d *Declaration) { d.Ops[0].Payload, d.Ops[0].Answer = Part, "" }, "class payload"},
-		{"part in class payload", func(d *Declaration) { d.Ops[0].Payload, d.Ops[0].Answer, d.Class = Part, "", Payload }, ""},
+		{"part in class payload", func(d *Declaration) {
+			d.Ops[0].Payload, d.Ops[0].Answer, d.Ops[0].Proves, d.Class = Part, "", true, Payload
+		}, ""},
+		{"part without proof", func(d *Declaration) { d.Ops[0].Payload, d.Ops[0].Answer, d.Class = Part, "", Payload }, "prove"},
 		{"window", func(d *Declaration) { d.Ops[0].Window = MaxWindow + 1 }, "window"},
 		{"deadline", func(d *Declaration) { d.Ops[0].Deadline = time.Hour }, "deadline"},
 		{"late verdict", func(d *Declaration) { d.Ops[0].Late = Verdict{Kind: Refuse, Code: 4} }, "late verdict"},
