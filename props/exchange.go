@@ -306,10 +306,7 @@ func (x *exchange) verdict(t ext.Token, v ext.Verdict) {
 // connprop takes the peer's properties. What it leaves out has its default and does not change (D-24).
 func (x *exchange) connprop(h wire.Header, m ext.Message) {
 	x.verdict(m.Token, ext.Verdict{Kind: ext.Accept})
-	switch x.state {
-	case idle:
-		return // the engine has not begun
-	case open: // a second one: an update (D-21)
+	if x.state == open { // a second one: an update (D-21)
 		x.count.Seconds++
 		x.learn(h)
 		return
@@ -352,8 +349,8 @@ func (x *exchange) ids() []uint32 {
 	return ids
 }
 
-// of is the record of a property of the peer's: of a declared one, or of another one as long as there is room for n
-// bytes of it, to be shown.
+// of is the record of a property of the peer's: of a declared one, or of another one, to be shown, if there is room for n
+// bytes of it; nil if there is not.
 func (x *exchange) of(id uint32, n int) *theirs {
 	_, known := x.props[id]
 	t := x.peer[id]
@@ -364,7 +361,7 @@ func (x *exchange) of(id uint32, n int) *theirs {
 			more = n - len(t.data)
 		}
 		if x.strays+more > maxStrays {
-			return t
+			return nil
 		}
 		x.strays += more
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
 // pair is two Extensions and what lies between them: what an engine does with the contract, one event after the other, on the
@@ -382,6 +383,20 @@ func TestReceiveSize(t *testing.T) {
 		p.run()
 		p.ends[1].wants(t, "receive size 65536", "receive size 4096") // no update
 	})
+	t.Run("raised further while it is being raised", func(t *testing.T) {
+		p, _, _ := setup(t, Options{}, Options{})
+		var done []func(error)
+		p.ends[1].grant = func(_ ext.Request, d func(error)) { done = append(done, d) }
+		is(t, ask(t, p, nil, 1, 8192), ext.Other, 4096)
+		is(t, ask(t, p, nil, 1, 65536), ext.Other, 4096)
+		done[0](nil)
+		p.run()
+		p.ends[1].wants(t, "receive size 8192", "receive size 65536")
+		done[1](nil)
+		p.run()
+		p.ends[1].wants(t, "updprop")
+		p.ends[0].wants(t, "reqprop", "reqprop", "send limit 65536")
+	})
 	t.Run("1024 to 4095 of a peer's limits us, less is ignored", func(t *testing.T) {
 		p, ae, _ := setup(t, Options{}, Options{})
 		for _, size := range []uint32{2048, 1023, 0, 1 << 31} {
@@ -651,12 +666,44 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestStrays: what a peer sends that nobody here declares is shown, within a bound.
+func TestStrays(t *testing.T) {
+	p, ae, _ := newPair(t, Options{}, Options{})
+	p.begin()
+	for i := range 100 {
+		var h wire.Header
+		for j := range 5 {
+			h.Props = append(h.Props, wire.Property{ID: uint32(1000 + (5*i+j)%100), Data: make([]byte, 7*i)})
+		}
+		p.ends[1].Send(ext.Outgoing{Op: opUpd, Info: encode(opUpd, h)}, func(ext.Outcome) {})
+		p.run()
+	}
+	s, err := ae.Peer(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, v := range s.Values {
+		if v.Name == "" {
+			n += len(v.Data)
+		}
+	}
+	if n == 0 || n > maxStrays {
+		t.Errorf("%d bytes are kept, of at most %d", n, maxStrays)
+	}
+	if v, ok := s.Get(1000); !ok || v.Text == "" || v.Name != "" {
+		t.Error(v)
+	}
+}
+
 // TestUnsupported: D-2, and a peer that is silent.
 func TestUnsupported(t *testing.T) {
 	ctx := context.Background()
 	for _, code := range []ext.Code{ext.InvalidProc, ext.InvalidOption} {
 		p, ae, _ := newPair(t, Options{}, Options{})
 		p.ends[0].deaf = code
+		p.ends[0].facts.SendLimit = 8192 // agreed upon by private data
+		p.ends[0].s.b = newBasic(p.ends[0].facts, 0)
 		p.begin()
 		var e *UnsupportedError
 		if err := ae.Wait(ctx, 1); !errors.As(err, &e) || e.Code != code {

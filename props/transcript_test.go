@@ -20,7 +20,7 @@ import (
 var (
 	depth  = Uint32(0xffffff10, "depth", 1, Range(1, 64), Mutable)
 	strict = Bool(0xffffff11, "strict", false)
-	label_ = Opaque(0xffffff12, "label", MaxLen(3000), Mutable)
+	label_ = Opaque(0xffffff12, "label", MaxLen(5000), Mutable)
 	names  = NewNames(depth.Prop(), strict.Prop(), label_.Prop())
 )
 

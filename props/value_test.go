@@ -55,7 +55,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v", tc.what, err)
 		}
 	}
-	if err := Check(label_.Prop(), label_.Encode(make([]byte, 3001))); err == nil {
+	if err := Check(label_.Prop(), label_.Encode(make([]byte, 5001))); err == nil {
 		t.Error("longer than MaxLen")
 	}
 }
