@@ -67,8 +67,8 @@ func newExtensions(c *Conn, set *ext.Set) *extensions {
 	return x
 }
 
-// countReceives is how many receives the peer may use for operations (D-8): the window of each that it sends,
-// and the answers to those that we send. The property operations have the control receives; one that carries an
+// countReceives is how many receives the peer may use for operations (D-8): the window of each that it sends, and of each
+// that we send, for answers or errors. The property operations have the control receives; one that carries an
 // RPC message has that RPC's, but each Part takes one of its own.
 func (x *extensions) countReceives() (n int) {
 	for i := range x.ops {
@@ -79,7 +79,7 @@ func (x *extensions) countReceives() (n int) {
 		if x.may(r, theirs) && !x.isAnswer(i) {
 			n += r.Op.Window
 		}
-		if r.Answer >= 0 && x.may(r, ours) {
+		if !r.Op.Reply && x.may(r, ours) {
 			n += r.Op.Window
 		}
 	}

@@ -31,7 +31,13 @@ func TestLateExtensions(t *testing.T) {
 		got := make(chan ext.Message, 100)
 		there := newFake(holds(got))
 		there.decl.Ops[0].Deadline = 3 * time.Second
-		e := extend(t, "loopback://127.0.0.1:0", newFake(echoes), there)
+		other := newFake(nil) // on the same connection
+		other.decl.Name, other.decl.Ops, other.decl.Props = "other", nil, nil
+		e := &extended{f: serve(t, "loopback://127.0.0.1:0", rpc.WithExtensions(setOf(t, there, other)))}
+		here := newFake(echoes)
+		e.c = dial(t, e.f.url, rpc.WithExtensions(setOf(t, here)))
+		e.call(t, 1)
+		e.client, e.server = here.session(t), there.session(t)
 		start := time.Now()
 		o := e.client.send(t, ext.Outgoing{Op: "ask"})
 		if o.Kind != ext.Refused || o.Code != ext.System || time.Since(start) != 3*time.Second {
@@ -52,6 +58,7 @@ func TestLateExtensions(t *testing.T) {
 		if first.Op != "note" || first.Info[0] != 0 || self.Op != "self" || self.Token == 0 || first.Token == 0 {
 			t.Errorf("%+v, then %+v", first, self)
 		}
+		other.session(t).conn.Answer(self.Token, ext.Verdict{Kind: ext.Answer, Info: []byte("not its own")})
 		e.server.conn.Answer(self.Token, ext.Verdict{Kind: ext.Answer, Info: []byte("passed")})
 		e.server.conn.Answer(self.Token, ext.Verdict{Kind: ext.Answer, Info: []byte("twice")})
 		if o := <-outcomes; o.Kind != ext.Answered || string(o.Info) != "passed" {
@@ -67,7 +74,7 @@ func TestLateExtensions(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		n := e.f.srv.Counters()
-		if n.ControlLate != 2 || n.ExtIgnored != 4 || n.ErrorsSent != 1 {
+		if n.ControlLate != 2 || n.ExtIgnored != 5 || n.ErrorsSent != 1 {
 			t.Errorf("%d late, %d ignored, %d errors", n.ControlLate, n.ExtIgnored, n.ErrorsSent)
 		}
 		// Refusals, by the form of the question.

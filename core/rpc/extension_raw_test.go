@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
@@ -259,6 +262,52 @@ func TestOperationsTakeCredits(t *testing.T) {
 				}
 			}
 			waitFor(t, "the credits to be back", func() bool { return c.Counters().Outstanding == 0 })
+		})
+	}
+}
+
+// TestCreditsComeBack: when the server shows that it has the extension, operations give back the credits that they hold, consumed
+// or not; and when their deadline and 10 s are over, so that a server that ignores them does not take them away.
+func TestCreditsComeBack(t *testing.T) {
+	for _, shows := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			here := newFake(nil)
+			var peer atomic.Pointer[raw]
+			c := dial(t, rawServe(t, func(r *raw, _ int, h *wire.Header, _ []byte) {
+				if peer.Store(r); h.Proc == wire.Msg {
+					r.answerTo(h, 4)
+				}
+			}), rpc.WithExtensions(setOf(t, here)))
+			if err := ask(t, c); err != nil {
+				t.Fatal(err)
+			}
+			s := here.session(t)
+			for range 2 {
+				s.conn.Send(ext.Outgoing{Op: "note"}, func(o ext.Outcome) {
+					if o.Kind != ext.Lost {
+						t.Errorf("%+v", o)
+					}
+				})
+			}
+			synctest.Wait()
+			if n := c.Counters().Outstanding; n != 2 {
+				t.Errorf("%d credits are in use, want 2", n)
+			}
+			if shows {
+				peer.Load().send(optional(99, idTold, wire.Reply, ""))
+				time.Sleep(time.Second) // the fabric takes its time when nobody calls
+			} else {
+				time.Sleep(11*time.Second - time.Millisecond)
+				if n := c.Counters().Outstanding; n != 2 {
+					t.Errorf("%d credits are in use before the time, want 2", n)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			synctest.Wait()
+			if n := c.Counters().Outstanding; n != 0 {
+				t.Errorf("shows %v: %d credits are in use", shows, n)
+			}
+			c.Close()
 		})
 	}
 }
