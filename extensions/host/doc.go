@@ -22,7 +22,7 @@
 //
 // go-plugin's own runner is not used (runner.go says why), nor its broker, its SecureConfig, its log parser and its reattaching.
 //
-// Files: plugin.go the plugin and its supervisor; process.go one process and its stream; session.go what the engine
+// Files: plugin.go the plugin and its supervisor; process.go one process and its stream; rundir.go the folder of its socket; session.go what the engine
 // calls; command.go what the plugin wants; file.go the executable; runner.go the child process; lines.go what it writes; bucket.go
 // rates.
 //

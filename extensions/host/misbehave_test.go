@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/extensions/sdk"
 )
 
 // TestHangs: a plugin whose session hangs, on one connection, loses what that connection has for it; others do not
@@ -70,7 +71,7 @@ func TestNonsense(t *testing.T) {
 	p := mustStart(t, executable(t, "nonsense"), fast)
 	e, s := connect2(p, t)
 	s.Message(message(1, "lie"))
-	eventually(t, "all lies", func() bool { return p.Health().Nonsense == uint64(len(lies(1, 1, ""))) })
+	eventually(t, "all lies", func() bool { return p.Health().Nonsense == uint64(len(lies(1, 1, "")))-1 }) // it may start once
 	s.Message(message(2, "honest"))
 	e.want("answer 2 2 honest")
 	e.mu.Lock()
@@ -84,6 +85,24 @@ func TestNonsense(t *testing.T) {
 	if h := p.Health(); !strings.Contains(h.LastError, "it sent nonsense 32 times, last ") {
 		t.Errorf("%+v", h)
 	}
+}
+
+// TestManyCalls: calls whose ends a plugin does not take are bounded.
+func TestManyCalls(t *testing.T) {
+	p := mustStart(t, executable(t, "nonsense"), fast)
+	e, s := connect2(p, t)
+	s.Message(message(1, "calls"))
+	eventually(t, "one call too many", func() bool { return p.Health().Nonsense == 1 })
+	e.mu.Lock()
+	if n := len(e.done); n != sdk.MaxCalls {
+		t.Errorf("%d calls", n)
+	}
+	e.mu.Unlock()
+	for range sdk.MaxCalls {
+		e.outcome(ext.Outcome{Kind: ext.Consumed})
+	}
+	s.Message(message(2, "calls")) // it has not said that it took them
+	eventually(t, "a quarantine", func() bool { return p.Health().State == Quarantined })
 }
 
 // connect2 is connect where nothing says Started.

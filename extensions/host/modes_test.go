@@ -28,8 +28,8 @@ func bePlugin(mode string) {
 	mode, _, _ = strings.Cut(mode, "-")
 	switch mode {
 	case "junk":
-		fmt.Println("hello, I am a plugin\x1b[2J")
 		fmt.Fprintln(os.Stderr, "about to print where I should not")
+		fmt.Println("hello, I am a plugin\x1b[2J")
 	case "version":
 		sdk.ServeVersions(newAcme("ok"), 9)
 	case "old":
@@ -306,6 +306,12 @@ func lies(conn, token uint64, about string) []*pb.Command {
 	switch about {
 	case "length": // beyond any message
 		return []*pb.Command{{Conn: conn, Kind: &pb.Command_Offer{Offer: &pb.PropValue{Id: exp + 5, Value: make([]byte, sdk.MaxMessage)}}}}
+	case "calls":
+		var cs []*pb.Command
+		for i := range sdk.MaxCalls + 1 {
+			cs = append(cs, &pb.Command{Conn: conn, Kind: &pb.Command_Send{Send: &pb.Send{Op: "note", Call: uint64(i + 1)}}})
+		}
+		return cs
 	case "honest":
 		return []*pb.Command{{Conn: conn, Kind: &pb.Command_Answer{Answer: &pb.Answer{Token: token, Verdict: &pb.Verdict{Kind: 2, Info: []byte("honest")}}}}}
 	}
@@ -332,6 +338,8 @@ func lies(conn, token uint64, about string) []*pb.Command {
 		{Conn: conn, Kind: &pb.Command_Consumed{Consumed: &pb.Consumed{Op: "note", N: 1 << 31}}},
 		{Conn: conn, Kind: &pb.Command_Took{Took: &pb.Took{Events: 1 << 31}}},
 		{Conn: conn, Kind: &pb.Command_Took{Took: &pb.Took{Calls: 1}}},
+		{Conn: conn, Kind: &pb.Command_Started{Started: &pb.Started{}}},
+		{Conn: conn, Kind: &pb.Command_Started{Started: &pb.Started{}}},
 		{Conn: conn, Kind: &pb.Command_Peer{Peer: &pb.PropValue{Id: 1}}},
 		{Conn: conn, Kind: &pb.Command_PeerRequest{PeerRequest: &pb.Ask{Id: 1}}},
 	}

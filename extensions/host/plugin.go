@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -280,6 +279,10 @@ func (p *Plugin) await(x *process) (why error, closing bool) {
 		return errors.New(x.child.how("it has ended")), false
 	case why = <-x.failed:
 	}
+	var bad *nonsense
+	if errors.As(why, &bad) {
+		return why, false
+	}
 	// Its stream ends just before it does; how it ended says more.
 	select {
 	case <-p.quit:
@@ -391,20 +394,6 @@ func (p *Plugin) due(m ext.Message) time.Time {
 		return time.Time{}
 	}
 	return time.Now().Add(orDefault(op.Deadline, time.Second))
-}
-
-// runDir is where folders of sockets are made. The address of a socket is at most 107 bytes.
-func runDir(dir string) string {
-	const most = 107 - len("/rpcrdma-ext-0123456789/plugin-dir0123456789/plugin0123456789")
-	for _, d := range []string{dir, os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()} {
-		if d == "" || len(d) > most {
-			continue
-		}
-		if st, err := os.Stat(d); err == nil && st.IsDir() {
-			return d
-		}
-	}
-	return "/tmp"
 }
 
 func orDefault[T int | time.Duration](v, or T) T {

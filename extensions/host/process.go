@@ -40,7 +40,7 @@ type process struct {
 	child   *child
 	client  *plugin.Client
 	lines   *lines
-	dir     string // of its socket
+	dir     *runDir // of its socket
 	conn    *grpc.ClientConn
 	decl    *pb.Declaration
 	version int
@@ -74,7 +74,7 @@ func (p *Plugin) start(ctx context.Context) (x *process, err error) {
 	if p.tune.checked != nil {
 		p.tune.checked()
 	}
-	dir, err := os.MkdirTemp(runDir(p.c.RunDir), "rpcrdma-ext-")
+	dir, err := newRunDir(p.c.RunDir)
 	if err != nil {
 		return nil, p.failure(fmt.Errorf("no folder for its socket: %w", err), nil)
 	}
@@ -90,7 +90,7 @@ func (p *Plugin) start(ctx context.Context) (x *process, err error) {
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
 		StartTimeout:     p.c.StartTimeout,
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir.path},
 		SyncStdout:       x.lines,
 		SyncStderr:       x.lines,
 		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Off}),
@@ -395,7 +395,7 @@ func (x *process) end(graceful bool) {
 		x.conn.Close()
 	}
 	x.child.close()
-	os.RemoveAll(x.dir)
+	x.dir.remove()
 }
 
 // why is go-plugin's error in a user's words: one line.
