@@ -138,26 +138,37 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
+// spawn has the plugin start a process, within its group or far from it.
+func spawn(t *testing.T, e *engine, s ext.Session, where string) (pid int) {
+	t.Helper()
+	s.Message(message(1, "escape "+where))
+	eventually(t, "a child", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, l := range e.log {
+			if n, err := strconv.Atoi(strings.TrimPrefix(l, "answer 1 2 ")); err == nil {
+				pid, e.log = n, nil
+			}
+		}
+		return pid != 0
+	})
+	return pid
+}
+
+// TestCrashWithChild: what a process that ends has started ends with it.
+func TestCrashWithChild(t *testing.T) {
+	p := mustStart(t, executable(t, "ok"), fast)
+	e, s := connect(t, p)
+	pid := spawn(t, e, s, "near")
+	s.Message(message(2, "crash"))
+	eventually(t, "the end of the child", func() bool { return ended(pid) })
+}
+
 // TestClose: a plugin that does not end when asked is killed, and so is what it has started.
 func TestClose(t *testing.T) {
 	p := mustStart(t, executable(t, "ok"), fast)
 	e, s := connect(t, p)
-	child := func(far string) int {
-		s.Message(message(1, "escape "+far))
-		var pid int
-		eventually(t, "a child", func() bool {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			for _, l := range e.log {
-				if n, err := strconv.Atoi(strings.TrimPrefix(l, "answer 1 2 ")); err == nil {
-					pid, e.log = n, nil
-				}
-			}
-			return pid != 0
-		})
-		return pid
-	}
-	near, far := child("near"), child("far")
+	near, far := spawn(t, e, s, "near"), spawn(t, e, s, "far")
 	pid := p.Health().PID
 	s.Message(message(2, "stop"))
 	eventually(t, "it has stopped", func() bool {
