@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -42,7 +44,7 @@ func Load(name string) (*Config, error) {
 	if file == "" {
 		return Default(), nil
 	}
-	src, err := read(file)
+	src, others, err := read(file)
 	if err != nil {
 		if name == "" && file != SystemFile {
 			return nil, fmt.Errorf("$%s: %w", Environment, err)
@@ -53,23 +55,48 @@ func Load(name string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(file, dir, src)
+	c, err := parse(file, dir, src)
+	if err == nil && others != "" && slices.ContainsFunc(c.Extensions, func(s extensions.Spec) bool { return s.Path != "" }) {
+		return nil, fmt.Errorf("configuration: %s names programs to run, and %s", file, others)
+	}
+	return c, err
 }
 
-func read(name string) ([]byte, error) {
+// read reads a file. others says how others than root and we can change it, if they can.
+func read(name string) (src []byte, others string, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, "", fmt.Errorf("configuration: %w", err)
 	}
 	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	st, err := f.Stat()
+	if err == nil {
+		src, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, "", fmt.Errorf("configuration: %w", err)
 	}
 	if len(src) > maxFile {
-		return nil, fmt.Errorf("configuration: %s: more than %d KiB", name, maxFile>>10)
+		return nil, "", fmt.Errorf("configuration: %s: more than %d KiB", name, maxFile>>10)
 	}
-	return src, nil
+	return src, writable(st), nil
+}
+
+// writable tells how others than root and the user we run as can change a file. A group of the owner's own number is taken
+// for the owner's own. It is the rule that plugins are held to, too.
+func writable(st fs.FileInfo) string {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok:
+		return ""
+	case sys.Uid != 0 && sys.Uid != uint32(os.Geteuid()):
+		return fmt.Sprintf("belongs to user %d: chown it to root, or to the user that runs this program", sys.Uid)
+	case st.Mode()&0o002 != 0 && st.Mode().IsRegular():
+		return "can be written by everybody: chmod o-w it"
+	case st.Mode()&0o020 != 0 && sys.Gid != sys.Uid && st.Mode().IsRegular():
+		return fmt.Sprintf("can be written by group %d: chmod g-w it", sys.Gid)
+	}
+	return ""
 }
 
 // parse turns a file's text into a Config; relative paths in it begin at dir.

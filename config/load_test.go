@@ -220,6 +220,48 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A file that names programs to run is nobody else's to write; one that does not may be.
+func TestOthers(t *testing.T) {
+	dir := t.TempDir()
+	plugin := filepath.Join(dir, "plugin")
+	plain := filepath.Join(dir, "plain")
+	for name, text := range map[string]string{plugin: "extension \"a\" {\n path = \"a-ext\"\n sha256 = \"" + sum + "\"\n}", plain: "protocol { credits = 1 }"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		mode     os.FileMode
+		uid, gid int
+		want     string
+	}{
+		{0o600, -1, -1, ""},
+		{0o644, -1, -1, ""},
+		{0o602, -1, -1, "names programs to run, and can be written by everybody: chmod o-w it"},
+		{0o660, -1, os.Geteuid() + 1, "names programs to run, and can be written by group %d: chmod g-w it"},
+		{0o660, -1, os.Geteuid(), ""},
+		{0o600, 12345, -1, "names programs to run, and belongs to user 12345: chown it to root, or to the user that runs this program"},
+	} {
+		for _, name := range []string{plain, plugin} {
+			if err := errors.Join(os.Chown(name, c.uid, c.gid), os.Chmod(name, c.mode)); err != nil {
+				t.Logf("mode %o, user %d, group %d: %v", c.mode, c.uid, c.gid, err)
+				continue // it takes root
+			}
+			want := c.want
+			if strings.Contains(want, "%d") {
+				want = fmt.Sprintf(want, c.gid)
+			}
+			if _, err := Load(name); name == plain || want == "" {
+				if err != nil {
+					t.Errorf("mode %o: %v", c.mode, err)
+				}
+			} else if err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("mode %o: %v, want %s", c.mode, err, want)
+			}
+		}
+	}
+}
+
 // Whatever a file holds: an Error with places within it, or a Config within its bounds.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "protocol {\n versions = [2, 1]\n inline = 4096\n credits = 64\n}\n", "extension \"props\" {}\n",
