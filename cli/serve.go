@@ -237,7 +237,8 @@ func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount s
 		err = fmt.Errorf("calls still in progress after %v were cut short", grace)
 	}
 	for ; ended < len(listeners); ended++ {
-		if serr := <-failed; err == nil {
+		// One that had not begun to serve when the server was shut down says that it is closed.
+		if serr := <-failed; err == nil && !errors.Is(serr, rpc.ErrClosed) {
 			err = serr
 		}
 	}
