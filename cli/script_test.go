@@ -170,13 +170,7 @@ func awaitProcess(ts *testscript.TestScript, neg bool, args []string, want bool)
 	}
 	name := ts.MkAbs(args[0])
 	for range 1500 {
-		runs := false
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		for _, l := range lines {
-			b, err := os.ReadFile(l)
-			runs = runs || err == nil && strings.HasPrefix(string(b), name+"\x00")
-		}
-		if runs == want {
+		if (processes(name) > 0) == want {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
