@@ -361,6 +361,8 @@ func TestRepliesWait(t *testing.T) {
 	}
 	r.quiet()
 	r.echo(200, 100)
+	r.send(rawHead(201, wire.Msg), rawCall(201, procRead, readArgs(5000))) // there is a place for its one Part, but others come first
+	r.quiet()
 	r.ack(1 + 2*each)
 	got := map[uint32]bool{}
 	for range 2 { // handlers run at once: of the three, whose replies were ready first
@@ -403,6 +405,27 @@ func TestCallsGoOtherwise(t *testing.T) {
 	wg.Wait()
 	n := p.c.Counters()
 	if n.Parts > 4*Window || n.ReadChunks < 70 || n.Unplaced < 70 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestRepliesGoOtherwise: a server whose pieces are not acknowledged uses the Reply chunk where there is one.
+func TestRepliesGoOtherwise(t *testing.T) {
+	x, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mute := &silent{Extension: x}
+	p := connect(t, urls[0], []rpc.Option{set(t, props.New(props.Options{}), mute)}, []rpc.Option{loaded(t, 0)})
+	p.greet(t)
+	mute.mute.Store(true)
+	for range 40 {
+		var got blob
+		if err := p.c.Call(ctx(t), procEcho, blob(pattern(60000)), &got); err != nil || !bytes.Equal(got, pattern(60000)) {
+			t.Fatal(err)
+		}
+	}
+	if n := p.srv.Counters(); n.Unplaced < 20 || n.WriteBytes < 20*60000 {
 		t.Errorf("%+v", n)
 	}
 }
