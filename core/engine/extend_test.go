@@ -28,7 +28,7 @@ func TestReceivesOfOperations(t *testing.T) {
 		{"direction REPLY from the server, unasked", 1, 0, []ext.Op{{Name: "grant", Type: id, Reply: true, From: ext.Server}}},
 		{"property operations have the six", 0, 0, []ext.Op{{Name: "connprop", Type: 1, Proc: 6}, {Name: "reqprop", Type: 2, Answer: "respprop"}, {Name: "respprop", Type: 4, Reply: true}}},
 		{"a whole RPC message has its own", 0, 0, []ext.Op{{Name: "wrap", Type: id, Payload: ext.Wraps}}},
-		{"pieces", 10, 10, []ext.Op{{Name: "part", Type: id, Payload: ext.Part, Window: 5}}},
+		{"pieces", 10, 10, []ext.Op{{Name: "part", Type: id, Payload: ext.Part, Proves: true, Window: 5}}},
 	} {
 		set, err := ext.NewSet(declared{Name: "x", Class: ext.Payload, Carrier: true, Document: "a text", Ops: tc.ops})
 		if err != nil {

@@ -38,6 +38,9 @@
 // A piece that does not fit what came before makes the receiver forget the message. It is answered with RDMA2_ERR_BAD_XDR,
 // a message too many with RDMA2_ERR_SYSTEM, if it is a call; further pieces of it are ignored, and the last one refused.
 //
+// A connection reserves 208 receives for it (Window and Acks, and as many for errors that may answer ours), so an endpoint has room for fewer
+// connections: engine.EndpointConfig.Receives.
+//
 // The ids lie in the range for experiments (v2 draft §5.4.2). The layout is that of the message continuation
 // of later drafts of version 2, by remaining bytes, with an offset, so that a piece that was refused cannot make the rest pass for a message.
 //
