@@ -26,17 +26,19 @@ import (
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
 )
 
-// The test binary is the plugin too: rpcrdma-ext-busy, rpcrdma-ext-idleN, and rpcrdma-ext-props.
+// The test binary is the plugin too: rpcrdma-ext-busy, rpcrdma-ext-idleN, and those that come with the program.
 func TestMain(m *testing.M) {
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "rpcrdma-ext-"); ok {
-		if name == "props" {
-			sdk.Serve(newProps)
-		} else {
-			sdk.Serve(func(map[string]string) (ext.Extension, error) { return &chatter{name}, nil })
+		if configured := shipped[name]; configured != nil {
+			sdk.Serve(configured)
+			return
 		}
+		sdk.Serve(func(map[string]string) (ext.Extension, error) { return &chatter{name}, nil })
 		return
 	}
-	extensions.Register("props", newProps)
+	for name, configured := range shipped {
+		extensions.Register(name, configured)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -140,6 +142,11 @@ func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.Opaque(1<<1
 
 // serve is a server that echoes, and its URL.
 func serve(t testing.TB, url string, opts ...rpc.Option) string {
+	_, url = server(t, url, opts...)
+	return url
+}
+
+func server(t testing.TB, url string, opts ...rpc.Option) (*rpc.Server, string) {
 	t.Helper()
 	srv := rpc.NewServer(opts...)
 	srv.Register(echo.Program, echo.Version, rpc.Method{Proc: echo, Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
@@ -150,6 +157,11 @@ func serve(t testing.TB, url string, opts ...rpc.Option) string {
 		r.Results.Opaque(b)
 		return nil
 	}})
+	return srv, serveWith(t, srv, url, opts...)
+}
+
+func serveWith(t testing.TB, srv *rpc.Server, url string, opts ...rpc.Option) string {
+	t.Helper()
 	l, err := rpc.Listen(context.Background(), url, opts...)
 	if err != nil {
 		t.Fatal(err)
