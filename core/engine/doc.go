@@ -11,12 +11,12 @@
 // Pure parts, which take events and return values: negotiate.go (version), credits.go, control.go (windows of
 // operations without an RPC, and what proves them consumed). The shell
 // around them: endpoint.go, gate.go and memory.go (what connections share); conn.go (life and
-// completions), recv.go (which message is this), receives.go, post.go (send buffers and the send
+// completions), recv.go (which message is this), receives.go (shared and own), post.go (send buffers and the send
 // queue); requester.go, expose.go (chunks), replan.go (what a refusal asks for), fence.go and cancel.go (a call's ways
 // out); watch.go (idle, stalled, mute); responder.go, blame.go. A server calls its client back by requester and
 // responder too: backward.go has what differs. Extensions: extend.go (their life on a connection), session.go (the goroutine that
 // they are called on), extconn.go (what they have of the connection), operation.go (what comes), outbound.go (what they
-// send), proptable.go, await.go (what they wait for); wrap.go and pieces.go (RPC messages in operations). With -tags
+// send), proptable.go, await.go (what they wait for), change.go (what they ask for: sizes, credits), gating.go; wrap.go and pieces.go (RPC messages in operations). With -tags
 // invariants an endpoint that ends panics unless everything has come back
 // (invariants_on.go).
 //

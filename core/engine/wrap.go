@@ -158,7 +158,7 @@ func (in *inbound) wrapped(h *wire.Header, payload []byte, buf buffer) {
 		in.refuseOperation(h, reply, why)
 	}
 	switch {
-	case !up, !x.may(r, theirs), r.Op.Payload == ext.Part && as.wrapper == nil:
+	case !up, !x.may(r, theirs), r.Op.Payload == ext.Part && (as.wrapper == nil || !reply && c.gated()):
 		refuse(wire.UnknownOption)
 		return
 	case r.Op.Payload == ext.Part && (len(payload) == 0 || len(h.OptInfo) > r.Op.Info):

@@ -21,6 +21,8 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
+const idPart = ext.ExperimentalFirst + 0x50
+
 func newGate(name string) *fake {
 	f := newFake(nil)
 	f.decl = ext.Declaration{Name: name, Gate: true}
@@ -193,6 +195,92 @@ func TestGateAndRawPeers(t *testing.T) {
 			r.send(enc(head(3, 2, wire.Msg)), call(4, 1)) // two XIDs
 			if h, _, _ := r.next(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrBadXDR {
 				t.Errorf("two XIDs are answered by %+v", h)
+			}
+		})
+	}
+}
+
+// cutter takes messages in pieces; it only counts them.
+type cutter struct {
+	conn   ext.Conn
+	pieces atomic.Int64
+	up     chan struct{}
+}
+
+func (p *cutter) Declare() ext.Declaration {
+	return ext.Declaration{Name: "pieces", Class: ext.Payload, Gate: true, Ops: []ext.Op{
+		{Name: "part", Type: idPart, Payload: ext.Part, Window: 4, Proves: true},
+		{Name: "last", Type: idPart + 1, Payload: ext.Wraps},
+	}}
+}
+
+func (p *cutter) Connect(c ext.Conn) ext.Session {
+	p.conn = c
+	close(p.up)
+	return p
+}
+
+func (p *cutter) Message(ext.Message)     {}
+func (p *cutter) Closed(error)            {}
+func (p *cutter) Reach() (send, recv int) { return 0, 0 }
+
+func (p *cutter) Wrap(into []ext.Piece, _ uint32, _, _, _ int) []ext.Piece { return into }
+
+func (p *cutter) Unwrap(ext.Piece, uint32, bool, []byte) ([]byte, func(), ext.Verdict) {
+	p.pieces.Add(1)
+	return nil, nil, ext.Verdict{}
+}
+
+// TestGateAndWrappedCalls: an operation that carries a call, or a piece of one, is no way round the gate.
+func TestGateAndWrappedCalls(t *testing.T) {
+	for _, url := range extendedURLs {
+		t.Run(url[:5], func(t *testing.T) {
+			var served atomic.Int64
+			there := &cutter{up: make(chan struct{})}
+			f := serve(t, url, rpc.WithExtensions(setOf(t, there)), rpc.WithServerInterceptor(func(ctx context.Context, r *rpc.Request, next rpc.HandlerFunc) error {
+				if r.Proc != 0 {
+					served.Add(1)
+				}
+				return next(ctx, r)
+			}))
+			r := rawDial(t, f.url)
+			r.send(enc(head(1, 2, wire.Msg)), call(1, 0))
+			r.next()
+			<-there.up
+			part := func(xid uint32) {
+				h := head(xid, 2, wire.Optional)
+				h.OptType = idPart
+				r.send(enc(h), []byte("some bytes"))
+			}
+			whole := func(xid uint32) wire.Header {
+				t.Helper()
+				h := head(xid, 2, wire.Optional)
+				h.OptType, h.OptInfo = idPart+1, (&wire.Header{Version: 2}).AppendChunkLists([]byte{0, 0, 0, 0})
+				r.send(enc(h), call(xid, 1, opaque([]byte("x"))...))
+				got, payload, _ := r.next()
+				if got.Proc == wire.Msg && !bytes.Equal(payload, result(xid, opaque([]byte("x"))...)) {
+					got.Proc = wire.NoMsg // it was refused
+				}
+				return got
+			}
+			r.send(enc(head(2, 2, wire.Msg)), call(2, 0)) // the sessions have begun, or are about to
+			r.next()
+			waitFor(t, "the session", func() bool { h := whole(3); return h.Proc == wire.NoMsg })
+			part(4)
+			if h, _, _ := r.next(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrInvalidOption || h.XID != 4 {
+				t.Errorf("a piece is answered by %+v", h)
+			}
+			if n := served.Load(); n != 0 {
+				t.Errorf("%d calls were executed", n)
+			}
+			there.conn.Open()
+			before := there.pieces.Load()
+			part(5)
+			if h := whole(6); h.Proc != wire.Msg {
+				t.Errorf("a wrapped call is answered by %+v", h)
+			}
+			if n := there.pieces.Load() - before; n != 2 {
+				t.Errorf("%d pieces", n)
 			}
 		})
 	}
