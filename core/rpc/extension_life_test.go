@@ -404,19 +404,7 @@ func TestIdleExtensions(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for _, url := range extendedURLs {
 		t.Run(url[:5], func(t *testing.T) {
-			var here, there []ext.Extension
-			for i := range uint32(10) {
-				for _, side := range []*[]ext.Extension{&here, &there} {
-					f := newFake(echoes)
-					f.decl.Name = fmt.Sprintf("fake-%d", i)
-					f.decl.Ops, f.decl.Props = slices.Clone(f.decl.Ops), slices.Clone(f.decl.Props)
-					for j := range f.decl.Ops {
-						move(&f.decl.Ops[j], i)
-					}
-					f.decl.Props[0].ID = ext.ExperimentalFirst + 0xa0 + i
-					*side = append(*side, f)
-				}
-			}
+			here, there := idle(), idle()
 			f := serve(t, url, rpc.WithExtensions(setOf(t, there...)))
 			c := dial(t, f.url, rpc.WithExtensions(setOf(t, here...)))
 			in, out := blob(pattern(64)), make(blob, 0, 64)
@@ -442,6 +430,37 @@ func TestIdleExtensions(t *testing.T) {
 				return !strings.Contains(string(b[:runtime.Stack(b, true)]), "engine.(*session)")
 			})
 		})
+	}
+}
+
+// idle are ten extensions that have nothing to do.
+func idle() (exts []ext.Extension) {
+	for i := range uint32(10) {
+		f := newFake(echoes)
+		f.decl.Name = fmt.Sprintf("fake-%d", i)
+		f.decl.Ops, f.decl.Props = slices.Clone(f.decl.Ops), slices.Clone(f.decl.Props)
+		for j := range f.decl.Ops {
+			move(&f.decl.Ops[j], i)
+		}
+		f.decl.Props[0].ID = ext.ExperimentalFirst + 0xa0 + i
+		exts = append(exts, f)
+	}
+	return exts
+}
+
+// BenchmarkEcho64Idle is BenchmarkEcho64 beside ten idle extensions.
+func BenchmarkEcho64Idle(b *testing.B) {
+	f := serve(b, "loopback://127.0.0.1:0", rpc.WithExtensions(setOf(b, idle()...)))
+	c := dial(b, f.url, rpc.WithExtensions(setOf(b, idle()...)))
+	in, out := blob(pattern(64)), make(blob, 0, 64)
+	if err := c.Call(context.Background(), procEcho, &in, &out); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.Call(context.Background(), procEcho, &in, &out); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
