@@ -8,5 +8,5 @@
 // owns properties in the experimental range, by what the fabric carries, and by calls that go on meanwhile.
 //
 // Nothing here depends on how long something takes; what does not happen at all is told after 20 s.
-// Imports: core/rpc, core/ext, props, the providers, the standard library.
+// Imports: core/rpc, core/ext, core/wire, props, the providers, cli/capture.
 package properties

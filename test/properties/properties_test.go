@@ -64,7 +64,11 @@ func TestPlugin(t *testing.T) {
 		}
 	}
 	digest := fmt.Sprintf("%x", sha256.Sum256(b))
+	running := make(map[string]ext.Extension) // by its options: one process serves any number of connections
 	Run(t, func(tb testing.TB, options map[string]string) ext.Extension {
+		if x := running[fmt.Sprint(options)]; x != nil {
+			return x
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		l, err := extensions.Load(ctx, []extensions.Spec{{
@@ -73,7 +77,9 @@ func TestPlugin(t *testing.T) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		tb.Cleanup(func() { l.Close() })
-		return l.Set().At(0)
+		t.Cleanup(func() { l.Close() })
+		x := l.Set().At(0)
+		running[fmt.Sprint(options)] = x
+		return x
 	})
 }

@@ -69,6 +69,7 @@ type world struct {
 	tap           *tap
 	file          *capture.File // what the fabric carries, where it is no loopback
 	name          string
+	gaps          bool // wire lacks something
 	ctx           context.Context
 }
 
@@ -106,7 +107,7 @@ func (w *world) wire() []message {
 	if w.file == nil {
 		return w.tap.all
 	}
-	w.file.Close() // it may have left out what it could not keep up with; that is a Problem below
+	w.gaps = w.file.Close() != nil // it leaves out what it cannot keep up with
 	f, err := os.Open(w.name)
 	if err != nil {
 		w.t.Fatal(err)
