@@ -14,19 +14,20 @@ type awaits struct {
 	grant   func(error) // nil: not asked for
 	silence func(error) // the same
 	long    time.Duration
-	since   time.Time // when the last byte was seen to have come, or the request
-	heard   uint64    // bytes that had come until then
+	since   time.Time // when the last byte was seen to have passed, or the request
+	passed  uint64    // bytes until then
 	due     time.Time // when to look again
 }
 
 // looks is how often a silence is looked for in its time: that much later at most it is found.
 const looks = 4
 
-// heardBytes is what has come from the peer, of any kind. Without mu.
-func (x *extensions) heardBytes() uint64 {
+// passedBytes is what has come from the peer and gone to it, of any kind: who is still sending a long message cannot
+// expect an answer behind it. Without mu.
+func (x *extensions) passedBytes() uint64 {
 	var s verbs.Stats
 	x.c.vc.Stats(&s)
-	return s.RecvBytes
+	return s.RecvBytes + s.SentBytes
 }
 
 func (x *extensions) awaitSilence(of int, d ext.Silence, done func(error)) (err error, later bool) {
@@ -34,7 +35,7 @@ func (x *extensions) awaitSilence(of int, d ext.Silence, done func(error)) (err 
 	if long < ext.MinSilence || long > ext.MaxSilence {
 		return fmt.Errorf("want %v to %v", ext.MinSilence, ext.MaxSilence), false
 	}
-	heard, now := x.heardBytes(), time.Now()
+	passed, now := x.passedBytes(), time.Now()
 	x.c.mu.Lock()
 	if x.over {
 		x.c.mu.Unlock()
@@ -42,7 +43,7 @@ func (x *extensions) awaitSilence(of int, d ext.Silence, done func(error)) (err 
 	}
 	a := &x.sessions[of].awaits
 	old := a.silence
-	a.silence, a.long, a.since, a.heard, a.due = done, long, now, heard, now.Add(long/looks)
+	a.silence, a.long, a.since, a.passed, a.due = done, long, now, passed, now.Add(long/looks)
 	x.alarm(a.due)
 	x.c.mu.Unlock()
 	if old != nil {
@@ -53,16 +54,16 @@ func (x *extensions) awaitSilence(of int, d ext.Silence, done func(error)) (err 
 
 const errReplaced = "a later request has replaced it"
 
-// silences are the answers that are due, heard being what has come until now. Called with mu held.
-func (x *extensions) silences(now time.Time, heard uint64) (due []func(error)) {
+// silences are the answers that are due, passed being the bytes until now. Called with mu held.
+func (x *extensions) silences(now time.Time, passed uint64) (due []func(error)) {
 	for _, s := range x.sessions {
 		a := &s.awaits
 		if a.silence == nil {
 			continue
 		}
 		if !a.due.After(now) {
-			if heard != a.heard {
-				a.heard, a.since = heard, now
+			if passed != a.passed {
+				a.passed, a.since = passed, now
 			}
 			if now.Sub(a.since) >= a.long {
 				due = append(due, a.silence)

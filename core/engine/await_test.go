@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
 // waiter is an extension that only asks.
@@ -61,6 +62,14 @@ func TestSilence(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			var before, after verbs.Stats
+			p.client.Fabric(&before)
+			passed := p.client.ext.passedBytes()
+			p.call(t, 3000)
+			p.client.Fabric(&after)
+			if n := p.client.ext.passedBytes() - passed; n < after.SentBytes-before.SentBytes+3000 {
+				t.Errorf("%d bytes have passed in a call that sent %d and received 3000", n, after.SentBytes-before.SentBytes)
+			}
 			change(p.client, 0, ext.Silence(time.Hour))
 			p.client.Abort(errors.New("cut by the test"))
 			<-p.client.Done()
@@ -71,17 +80,17 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestSilences: what comes begins the time anew, and the end is found a quarter of it late at most.
+// TestSilences: what passes begins the time anew, and the end is found a quarter of it late at most.
 func TestSilences(t *testing.T) {
 	s := &session{}
 	x := &extensions{sessions: []*session{s}, over: true} // without a timer
 	n, start := 0, time.Now()
-	s.awaits = awaits{silence: func(error) { n++ }, long: 80, since: start, heard: 7, due: start.Add(20)}
+	s.awaits = awaits{silence: func(error) { n++ }, long: 80, since: start, passed: 7, due: start.Add(20)}
 	for _, step := range []struct {
-		at    time.Duration
-		heard uint64
-		due   time.Duration // next
-		want  int
+		at     time.Duration
+		passed uint64
+		due    time.Duration // next
+		want   int
 	}{
 		{19, 7, 20, 0}, // not its turn
 		{20, 7, 40, 0},
@@ -91,7 +100,7 @@ func TestSilences(t *testing.T) {
 		{125, 8, 0, 1},
 		{500, 8, 0, 1}, // once
 	} {
-		answerAll(x.silences(start.Add(step.at), step.heard), nil)
+		answerAll(x.silences(start.Add(step.at), step.passed), nil)
 		if n != step.want || step.want == 0 && s.awaits.due != start.Add(step.due) {
 			t.Errorf("at %d: %d answers, next look at %d", step.at, n, s.awaits.due.Sub(start))
 		}

@@ -243,7 +243,7 @@ func (x *extensions) alarm(t time.Time) {
 
 // onTimer ends what has waited for too long.
 func (x *extensions) onTimer() {
-	now, heard := time.Now(), x.heardBytes()
+	now, passed := time.Now(), x.passedBytes()
 	x.c.mu.Lock()
 	if x.over {
 		x.c.mu.Unlock()
@@ -262,7 +262,7 @@ func (x *extensions) onTimer() {
 		late = append(late, q)
 	}
 	x.expireSends(now)
-	silent := x.silences(now, heard)
+	silent := x.silences(now, passed)
 	for _, s := range x.sessions {
 		switch {
 		case s.startBy.IsZero():

@@ -44,8 +44,8 @@ const (
 // peer send. The number stands for the extension's all: a later request replaces it. 0 to 1024.
 type ExtraReceives int
 
-// Silence waits: its answer comes when nothing has come from the peer for that long, or up to a quarter longer, counted
-// from the request at the earliest. 10 ms to 1 h. An extension has one at a time: a later request replaces it, and it is refused.
+// Silence waits: its answer comes when nothing has passed on the connection, in either direction, for that long or up to a quarter
+// longer, counted from the request at the earliest. 10 ms to 1 h. An extension has one at a time: a later request replaces it, and it is refused.
 type Silence time.Duration
 
 // GrantChange waits: its answer comes when what the peer may have outstanding by our grant is not what it has last

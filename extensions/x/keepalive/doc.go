@@ -20,10 +20,10 @@
 // it is ignored. The ids lie in the range for experiments (v2 draft §5.4.2).
 //
 // A side sends GRANT with ask TRUE, either side may:
-//   - when nothing, of any kind, has come from the peer for Options.Interval;
+//   - when nothing, of any kind, has passed in either direction for Options.Interval;
 //   - when its grant has changed, the peer has not been told and no call of the peer's is being served whose reply would tell it.
 //
-// The answer comes at once, with ask FALSE and the answerer's own grant. Where nothing at all has come for Options.Patience after
+// The answer comes at once, with ask FALSE and the answerer's own grant. Where nothing at all passes for Options.Patience after
 // the question the connection ends with a *SilentError, and a client makes another one when it has calls.
 //
 // Receives. At most one GRANT with ask TRUE of a side's is unanswered, so at most one in answer is unconsumed: each side keeps
@@ -34,7 +34,8 @@
 // Beside the engine's own keep-alive. A client asks by a NULL call of its own, with any peer and in any version, where
 // calls wait and nothing has come for KeepAlive (20 s by default); that proves that the server still serves. This package asks on
 // idle connections too and from both sides, and its answer comes from the peer's transport: it proves that the peer is
-// there, not that it serves. What is asked here counts there as something that has come, and the other way round. Neither counts
+// there, not that it serves. A peer that vanishes while much is being sent to it is found out when no more can be, or by the
+// engine (StallTimeout): on a slow fabric an answer may be long in coming behind a long message. What is asked here counts there as something that has come, and the other way round. Neither counts
 // against the idle times of client and server (5 and 6 minutes), after which a connection without calls is closed in order: to keep
 // one for longer, raise those. A Linux client or server speaks version 1 and sees nothing of this.
 //

@@ -26,7 +26,7 @@ const (
 
 // Options are the extension's.
 type Options struct {
-	// Interval is how long nothing may have come from the peer until it is asked: 100 ms to 1 h, and up to a quarter more. Default
+	// Interval is how long nothing may have passed, in either direction, until the peer is asked: 100 ms to 1 h, and up to a quarter more. Default
 	// 30 s. A translator of addresses or a firewall in between forgets connections that are quiet for longer than
 	// a time of its own, often 5 minutes or more.
 	Interval time.Duration

@@ -30,7 +30,7 @@ type session struct {
 type SilentError struct{ Interval, Patience time.Duration }
 
 func (e *SilentError) Error() string {
-	return fmt.Sprintf("the peer is gone: nothing has come from it for %v, nor within %v of a GRANT that asked it to answer", e.Interval, e.Patience)
+	return fmt.Sprintf("the peer is gone: nothing has passed for %v, and a GRANT has no answer within %v", e.Interval, e.Patience)
 }
 
 // PeerValue implements ext.Owner.
