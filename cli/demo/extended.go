@@ -135,7 +135,7 @@ func (x *Extended) judge() {
 	x.check("version 2 settled for the extensions", c.Version == 2, "version %d was", c.Version)
 	want := []string{"rbsiz=4096", "brs=inline (default)", "colour=1", "depth=4", "pace=100"}
 	x.check("the client has the server's properties, those of its plugin among them", containsAll(c.Server, want), "%q", c.Server)
-	want = []string{"rbsiz=4096", "brs=inline", "colour=1 (default)", "depth=1 (default)", "pace=1 (default)"}
+	want = []string{"rbsiz=4096", "brs=none", "colour=1 (default)", "depth=1 (default)", "pace=1 (default)"}
 	x.check("the server has the client's properties", containsAll(c.Client, want), "%q", c.Client)
 	answers := []asked{{"colour=5", "done"}, {"depth=64", "16 instead"}, {"pace=1", "rejected"}}
 	x.check("one REQPROP was satisfied in part", reflect.DeepEqual(c.Asked, answers), "%q", c.Asked)

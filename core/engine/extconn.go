@@ -16,7 +16,7 @@ func (e *extConn) Facts() ext.Facts {
 		ID: c.id, Client: c.client, Version: wire.Version2, Local: c.LocalAddr(), Remote: c.RemoteAddr(),
 		SendLimit: send, RecvSize: int(c.sizes.recv.Load()), MaxRecv: c.recvMost(), Credits: c.cfg.Credits, Gated: c.gated(),
 	}
-	if l := c.Backward(); l > BackwardNone {
+	if l := c.Backward(); l > BackwardNone && (!c.client || c.allows() > 0) {
 		f.Backward = ext.BackwardLevel(l - BackwardNone)
 	}
 	return f

@@ -53,7 +53,7 @@ type Facts struct {
 	SendLimit, RecvSize, MaxRecv int
 	// Credits is what the connection asks for or grants.
 	Credits int
-	// Backward is the level of backward calls that stands: at a client, what it takes.
+	// Backward is the level of backward calls that stands: at a client, what it takes, which is none where it serves nothing.
 	Backward BackwardLevel
 	// Gated: some extension has not opened the connection yet.
 	Gated bool

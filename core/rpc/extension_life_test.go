@@ -391,7 +391,7 @@ func TestFacts(t *testing.T) {
 	e := extend(t, "loopback://127.0.0.1:0", newFake(nil), newFake(nil), rpc.WithCredits(5))
 	c, s := e.client.conn.Facts(), e.server.conn.Facts()
 	if !c.Client || s.Client || c.ID == s.ID || c.Version != 2 || c.SendLimit != 4096 || c.RecvSize != 4096 || c.Credits != 5 ||
-		c.Local != s.Remote || c.Remote != s.Local || c.Gated || c.Backward != ext.BackwardInline || c.ID != e.c.Conns()[0].ID() {
+		c.Local != s.Remote || c.Remote != s.Local || c.Gated || c.Backward != ext.BackwardNone || s.Backward != ext.BackwardInline || c.ID != e.c.Conns()[0].ID() {
 		t.Errorf("%+v, %+v", c, s)
 	}
 }
