@@ -34,7 +34,7 @@ const (
 
 // allDefects is every defect.
 func allDefects() []Defect {
-	return slices.Concat(defectsOfTexts(), defectsOfBackward(), defectsOfDecisions(), defectsOfTraps())
+	return slices.Concat(defectsOfTexts(), defectsOfBackward(), defectsOfDecisions(), defectsOfExtensions(), defectsOfProperties(), defectsOfTraps())
 }
 
 // answered and asked are a script of TestResponder and of TestRequester.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"sync"
@@ -209,20 +210,18 @@ func (p *peer) read(key uint32, remote uint64, n int) ([]byte, verbs.Status) {
 }
 
 // next is the next message.
-func (p *peer) next() message {
-	p.t.Helper()
+func (p *peer) next() (message, error) {
 	select {
 	case m := <-p.in:
-		return m
+		return m, nil
 	default:
 	}
 	select {
 	case m := <-p.in:
-		return m
+		return m, nil
 	case <-p.gone:
-		p.t.Fatalf("the connection ended: %v", p.cut)
+		return message{}, fmt.Errorf("the connection ended: %w", p.cut)
 	case <-time.After(patience):
-		p.t.Fatal("nothing came")
+		return message{}, errors.New("nothing came")
 	}
-	return message{}
 }

@@ -14,6 +14,7 @@ const (
 	Should    Level = "SHOULD"
 	ShouldNot Level = "SHOULD NOT"
 	Required  Level = "REQUIRED"
+	Says      Level = "says" // a sentence without a key word that binds all the same
 	Decision  Level = "decision"
 	Trap      Level = "trap"
 	Fact      Level = "fact" // what peers do, that ours must meet
@@ -60,6 +61,12 @@ func (r Row) status() Status {
 // responder and requester name scripts of this package.
 func responder(scripts ...string) []string { return named("TestResponder/", scripts) }
 func requester(scripts ...string) []string { return named("TestRequester/", scripts) }
+
+// The scripts of TestProperties and TestOperations.
+func propServer(scripts ...string) []string { return named("TestProperties/server/", scripts) }
+func propClient(scripts ...string) []string { return named("TestProperties/client/", scripts) }
+func opServer(scripts ...string) []string   { return named("TestOperations/server/", scripts) }
+func opClient(scripts ...string) []string   { return named("TestOperations/client/", scripts) }
 
 func named(test string, scripts []string) (tests []string) {
 	for _, s := range scripts {
@@ -123,7 +130,7 @@ func ledger() []Row {
 	var all []Row
 	for _, rows := range [][]Row{
 		rowsRFC8166(), rowsRFC8166Headers(), rowsRFC8166Rest(),
-		rowsRFC8167(), rowsRFC8797(), rowsDraft(), rowsDraftErrors(),
+		rowsRFC8167(), rowsRFC8797(), rowsDraft(), rowsDraftExtensions(), rowsDraftProperties(), rowsDraftErrors(),
 		rowsFabric(), rowsRFC8267(), rowsDecisions(), rowsTraps(),
 	} {
 		all = append(all, rows...)

@@ -17,30 +17,6 @@ func rowsDraft() []Row {
 			Tests: tests(responder("v2 sends at most 4096"), requester("v2 threshold of 4096")),
 		},
 	)...)
-	all = append(all, section(draft, "4.1", Row{
-		Level:  Must,
-		Text:   "An rdma_opttype that is not supported is answered with INVALID_OPTION and the same XID.",
-		Wire:   "20 octets: XID, 2, credits, 4, 9; by client and server; with direction REPLY silence",
-		Do:     "Not where the direction is REPLY: the XID would be ours, and the error would hit a call of the sender's (D-12).",
-		Status: Departs,
-		Tests:  tests(responder("v2 unknown option", "v2 unknown option as a reply"), requester("v2 an unknown operation as a call")),
-	})...)
-	planned := func(level Level, text string) Row {
-		return Row{Level: level, Text: text, Status: Planned, Until: "cmd/rpcrdma-ext-props"}
-	}
-	all = append(all, section(draft, "5.1.1",
-		planned(Must, "A property value that goes beyond the message is an XDR error."),
-		planned(Must, "So is a known property's value that does not decode, by length or by content."),
-	)...)
-	all = append(all, section(draft, "5.3",
-		planned(Must, "A property operation that is not supported is answered with INVALID_OPTION."),
-	)...)
-	all = append(all, section(draft, "5.3.3",
-		planned(MustNot, "rdma_other of a RESPROP names no property that was not asked for."),
-		planned(Must, "Where it does, the receiver ignores those."),
-		planned(MustNot, "rdma_done, rdma_rejected and rdma_other do not overlap, and cover what was asked."),
-		planned(Should, "What overlaps or is missing is taken as rejected."),
-	)...)
 	all = append(all, section(draft, "6.2.1",
 		Row{
 			Level: Must,
@@ -53,6 +29,13 @@ func rowsDraft() []Row {
 			Text:  "None follows RDMA2_ERROR.",
 			Wire:  "errors have 20, 24 or 28 octets",
 			Tests: responder("v2 unknown procedure", "v2 too many read chunks", "v2 write chunk too small", "v1 ERR_VERS"),
+		},
+		Row{
+			Level: Says,
+			Text:  "All, part of or no RPC message follows RDMA2_OPTIONAL.",
+			Wire:  "its type says which: what follows one that has none is BAD_XDR",
+			Do:    "Each extension declares it (docs/protocol.md).",
+			Tests: tests(opServer("octets behind it", "carries an RPC message"), opClient("carries an RPC message"), in("extensions/x/continuation", "TestSidesDiffer")),
 		},
 	)...)
 	all = append(all, section(draft, "6.2.2",
@@ -69,16 +52,28 @@ func rowsDraft() []Row {
 			Tests: tests(responder("v2 inline", "v2 reply chunk", "v2 a reply in a header that says CALL", "v2 a call in a header that says REPLY", "v2 direction that is none"), requester("v2 inline")),
 		},
 		Row{
-			Level:  Must,
-			Text:   "rdma_optdir of an OPTIONAL with a payload is the RPC message's type.",
-			Status: Planned,
-			Until:  "cmd/rpcrdma-ext-props",
+			Level: Must,
+			Text:  "rdma_optdir of an OPTIONAL with a payload is the RPC message's type.",
+			Wire:  "0 with a call behind it, and in the chunk lists; a reply in one that says CALL, and two directions, are BAD_XDR, a call in one that says REPLY is dropped",
+			Tests: tests(opServer("carries an RPC message", "carries an RPC message of another direction"), opClient("carries an RPC message"), in("core/wire", "TestUnwrapRefuses")),
 		},
 		Row{
-			Level:  Must,
-			Text:   "rdma_optdir of an OPTIONAL without one is CALL from requesters and REPLY from responders.",
-			Status: Planned,
-			Until:  "cmd/rpcrdma-ext-props",
+			Level: Must,
+			Text:  "rdma_optdir of an OPTIONAL without one is CALL from requesters and REPLY from responders.",
+			Wire:  "0 in what is asked and told, 1 in answers; 2 is BAD_XDR",
+			Tests: tests(opServer("as an option", "direction"), opClient("asks and is asked"), propServer("REQPROP as an option", "REQPROP in direction REPLY"), propClient("CONNPROP as an option")),
+		},
+		Row{
+			Level: Says,
+			Text:  "rdma_credit of an OPTIONAL is of its direction: what is asked for in a CALL, the grant in a REPLY.",
+			Wire:  "0x40 in a server's answer, 8 in what it sends unasked; an answer that declares credits changes the grant, what is unasked does not",
+			Tests: tests(opServer("as an option", "no server speaks first"), opClient("asks and is asked"), propClient("credits of options")),
+		},
+		Row{
+			Level: Says,
+			Text:  "RDMA2_ERROR is always from responder to requester.",
+			Wire:  "with an XID of ours in it: our operation has ended, or our call; with another one: dropped",
+			Tests: tests(opClient("INVALID_PROC and INVALID_OPTION"), propClient("INVALID_PROC", "XIDs"), responder("v2 RDMA_ERROR to a responder")),
 		},
 	)...)
 	all = append(all, section(draft, "6.2.3",

@@ -24,6 +24,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/props"
 	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
 )
@@ -54,10 +55,26 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	drop                   the peer ends the connection
 //	count FIELD N          a counter of ours
 //
+// With extensions, props where script.props is set, and trial:
+//
+//	op NAME OCTETS         trial sends an operation; "NAME?": as RDMA2_OPTIONAL
+//	ask ID OCTETS          we ask for a change of a property of the peer's
+//	ended N KIND [CODE] [OCTETS]  what became of the N-th of these two kinds of step
+//	pending N              nothing has yet, for a while
+//	noted NAME OCTETS      trial got that operation
+//	offer ID OCTETS        trial changes its property
+//	attach OCTETS          trial wraps our calls from now on
+//	open                   trial opens the connection that it gates
+//	limit N                our Sends have at most so many octets
+//	level N                so much of backward calls is taken, or may be sent (v2 draft §5.2.2)
+//	over [ERROR]           the first exchange of properties is over, with that error or with <nil>
+//	value ID OCTETS [default] [fixed]  the peer's value of a property; "unknown": there is none
+//	props FIELD N          a counter of props
+//
 // OCTETS are hexadecimal, and: "text"; call:PROC and accepted:STAT, the RPC header of a call or reply with
 // the XID of the message's first word (call:PROC@XID names another); p:N, N octets 01 02 03 …; z:N, N
 // zeros; key:NAME and at:NAME, key and address of a mem; seg:NAME:LENGTH, its segment. What is expected may have * (any
-// word) and $name: any word, the same where the name comes again; $name:8 takes eight octets.
+// word) and $name: any word, the same where the name comes again; $name:8 takes eight octets; $name+1 is the word that follows on it.
 type script struct {
 	name    string
 	private string        // what the peer says of itself, in hexadecimal; "": 4096 octets both ways; "none": nothing
@@ -66,6 +83,8 @@ type script struct {
 	opts    []rpc.Option  // ours
 	wait    time.Duration // of quiet
 	serves  bool          // our client serves the program to its server
+	props   *props.Options
+	trial   *trial // how the extension of the scripts is; it is loaded with props too
 	steps   string
 }
 
@@ -94,6 +113,7 @@ type session struct {
 	calls   []*outcome
 	private []byte
 	goods   uint32
+	ext     extended
 }
 
 type exposed struct {
@@ -142,7 +162,7 @@ func runScript(t *testing.T, s *script, scheme string, client bool) {
 	}
 	if client {
 		x.door = listenPeer(t, scheme, x.dom, x.private)
-		opts := s.opts
+		opts := x.option()
 		if s.serves {
 			x.house = newPrograms(t, s.opts...)
 			opts = append(slices.Clone(opts), rpc.WithPrograms(x.house.srv))
@@ -159,7 +179,7 @@ func runScript(t *testing.T, s *script, scheme string, client bool) {
 			}
 		})
 	} else {
-		x.house = newHouse(t, scheme, s.opts...)
+		x.house = newHouse(t, scheme, x.option()...)
 		t.Cleanup(func() {
 			x.house.srv.Close()
 			x.house.back.Close()
@@ -199,10 +219,10 @@ func (x *session) step() {
 		key, body, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		x.send(verbs.OpSendInvalidate, x.word(key), body)
 	case "<":
-		x.expect(x.peer.next(), 0, rest)
+		x.expect(x.next(), 0, rest)
 	case "<inv":
 		key, body, _ := strings.Cut(strings.TrimSpace(rest), " ")
-		x.expect(x.peer.next(), x.word(key), body)
+		x.expect(x.next(), x.word(key), body)
 	case "good":
 		x.good(args[0])
 	case "closed":
@@ -267,9 +287,21 @@ func (x *session) step() {
 		x.door.private.Store(&b)
 	case "peer", "call", "back", "done", "fails":
 		x.clientStep(word, rest, args)
+	case "op", "ask", "ended", "pending", "noted", "offer", "attach", "open", "limit", "level", "over", "value", "props":
+		x.extStep(word, rest, args)
 	default:
 		x.fatalf("no such step")
 	}
+}
+
+// next is the peer's next message.
+func (x *session) next() message {
+	x.t.Helper()
+	m, err := x.peer.next()
+	if err != nil {
+		x.fatalf("%v", err)
+	}
+	return m
 }
 
 func (x *session) number(s string) int {
@@ -302,7 +334,7 @@ func (x *session) good(version string) {
 	}
 	head := xid + " 0000000" + version
 	x.send(verbs.OpSend, 0, head+" 00000020 00000000 "+lists+` call:ECHO 00000004 "good"`)
-	x.expect(x.peer.next(), 0, head+" * 00000000 "+back+` accepted:0 00000004 "good"`)
+	x.expect(x.next(), 0, head+" * 00000000 "+back+` accepted:0 00000004 "good"`)
 }
 
 func (x *session) memory(args []string, rest string) {
@@ -364,9 +396,13 @@ func (x *session) token(b []byte, tok string) []byte {
 		return append(b, strings.Trim(tok, `"`)...)
 	case tok[0] == '$':
 		name, _, _ := strings.Cut(tok[1:], ":")
+		name, next := strings.CutSuffix(name, "+1")
 		v, ok := x.vars[name]
 		if !ok {
 			x.fatalf("%s is not known yet", tok)
+		}
+		if next {
+			return be.AppendUint32(b, be.Uint32(v)+1)
 		}
 		return append(b, v...)
 	case kind == "call":
@@ -425,7 +461,7 @@ func (x *session) expect(m message, invalidated uint32, tokens string) {
 		switch {
 		case tok == "*":
 			n = 4
-		case tok[0] == '$':
+		case tok[0] == '$' && !strings.HasSuffix(tok, "+1"):
 			var size string
 			if name, size, _ = strings.Cut(tok[1:], ":"); x.vars[name] == nil {
 				if n = 4; size != "" {
