@@ -229,6 +229,31 @@ func (e *Endpoint) putMemory(m *Memory) {
 	m.reg.Release()
 }
 
+// charge counts n bytes that an extension holds for a message of a peer's as chunk memory handed out to that peer, or refuses
+// them as getMemory would. discharge takes them off.
+func (e *Endpoint) charge(n int, held *int) error {
+	p := &e.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.total+n > p.limit && p.idle > 0 {
+		p.release()
+	}
+	free := p.limit - (p.total - p.idle)
+	if n > free || *held+n > free-n {
+		return fmt.Errorf("%w: a message of %d bytes for a peer that has %d, %d are free", ErrNoMemory, n, *held, free)
+	}
+	p.total += n
+	*held += n
+	return nil
+}
+
+func (e *Endpoint) discharge(n int, held *int) {
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	e.pool.total -= n
+	*held -= n
+}
+
 // MemoryInUse is the bytes handed out and not given back.
 func (e *Endpoint) MemoryInUse() int {
 	e.pool.mu.Lock()

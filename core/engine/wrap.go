@@ -200,9 +200,30 @@ func (in *inbound) wrapped(h *wire.Header, payload []byte, buf buffer) {
 	}
 	if whole != nil {
 		buf.put() // it lies elsewhere
+		if !reply {
+			if release = c.charged(len(whole), release); release == nil {
+				c.sendError(nil, h.XID, h.Version, wire.ErrorBody{Code: wire.ErrSystem})
+				return
+			}
+		}
 		h.Proc, h.OptInfo, payload = wire.Msg, nil, whole
 	}
 	in.unwrapped(h, payload, buf, release, s, as.watcher)
+}
+
+// charged counts n bytes of a call of the peer's until release is called. nil: there is no room, and it has been.
+func (c *Conn) charged(n int, release func()) func() {
+	if release == nil {
+		release = func() {}
+	}
+	if err := c.ep.charge(n, &c.share.held); err != nil {
+		release()
+		return nil
+	}
+	return func() {
+		c.ep.discharge(n, &c.share.held)
+		release()
+	}
 }
 
 // piece is done with a piece that makes no message whole.

@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestCharge: what extensions hold for a peer's messages counts in the peer's share of the memory, and is refused beyond.
+func TestCharge(t *testing.T) {
+	e := endpoint(t, EndpointConfig{Memory: 1 << 20})
+	var held, other int
+	mem, err := e.getMemory(256<<10, &held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.charge(256<<10, &held); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.charge(64<<10, &held); !errors.Is(err, ErrNoMemory) {
+		t.Errorf("as much as it leaves free, and more: %v", err)
+	}
+	if _, err := e.getMemory(64<<10, &held); !errors.Is(err, ErrNoMemory) {
+		t.Errorf("chunk memory beside it: %v", err)
+	}
+	if err := e.charge(64<<10, &other); err != nil {
+		t.Errorf("another peer: %v", err)
+	}
+	e.discharge(64<<10, &other)
+	mem.Free()
+	if err := e.charge(128<<10, &held); err != nil {
+		t.Errorf("when some came back: %v", err)
+	}
+	e.discharge(256<<10, &held)
+	e.discharge(128<<10, &held)
+	if held != 0 || other != 0 || e.MemoryInUse() != 0 {
+		t.Errorf("%d and %d are held, %d in use", held, other, e.MemoryInUse())
+	}
+	gone := false
+	c := &Conn{ep: e, share: new(share)}
+	if c.charged(2<<20, func() { gone = true }) != nil || !gone {
+		t.Error("more than there is")
+	}
+	release := c.charged(1000, func() { gone = false })
+	if e.MemoryInUse() != 1000 {
+		t.Error("not counted")
+	}
+	if release(); gone || e.MemoryInUse() != 0 {
+		t.Error("not released")
+	}
+}
