@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -43,7 +45,8 @@ func newConfigCheck() *cobra.Command {
 		Long: fmt.Sprintf(`check reads a configuration file as every verb does, and prints what is then in force, defaults
 included; or each thing that is wrong with it, with its line. Without FILE it takes the one that
 counts: $%s, else %s; without that there is none, and all is
-default. No plugin is started: rpcrdma extensions verify does.`, config.Environment, config.SystemFile),
+default. Extensions that are compiled in are asked about their options. No plugin is started, nor its
+digest compared: rpcrdma extensions verify does.`, config.Environment, config.SystemFile),
 		Example: `  rpcrdma config check ./rpcrdma.hcl
   rpcrdma config check --json`,
 		Args: wantArgs("[FILE]"),
@@ -58,6 +61,9 @@ default. No plugin is started: rpcrdma extensions verify does.`, config.Environm
 			if err != nil {
 				return err
 			}
+			if err := checkCompiledIn(cmd.Context(), c.Extensions); err != nil {
+				return err
+			}
 			r := reportConfig(c)
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), r)
@@ -68,6 +74,18 @@ default. No plugin is started: rpcrdma extensions verify does.`, config.Environm
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// checkCompiledIn tells of those extensions that are not there, or do not take their options.
+func checkCompiledIn(ctx context.Context, specs []extensions.Spec) error {
+	var wrong []error
+	for _, s := range specs {
+		if s.Path == "" {
+			_, err := extensions.Describe(ctx, s, extensions.Options{})
+			wrong = append(wrong, err)
+		}
+	}
+	return severalIn(errors.Join(wrong...))
 }
 
 // configReport is what is in force.
