@@ -11,7 +11,7 @@
 #   make conformance  the specifications, sentence by sentence, with the tests that show each; faults made on purpose
 #   make interop FABRIC=siw   against the Linux kernel's client and server, in virtual machines (root, Debian 12)
 #   make interop-smoke        the few cases of it that show that it works at all
-#   make build   bin/rpcrdma
+#   make build   bin/rpcrdma, and the plugins bin/rpcrdma-ext-*
 
 SHELL   := /bin/bash
 GO      ?= go

@@ -18,13 +18,7 @@ import (
 // The extensions that are compiled into the stock program. A program of one's own may register more before it calls
 // Main.
 func init() {
-	extensions.Register(props.Name, func(options map[string]string) (ext.Extension, error) {
-		o, err := props.ParseOptions(options)
-		if err != nil {
-			return nil, err
-		}
-		return props.New(o), nil
-	})
+	extensions.Register(props.Name, props.Configured)
 	extensions.Register(keepalive.Name, keepalive.Configured)
 	extensions.Register("continuation", continuation.Configured)
 	extensions.Register(hostauth.Name, hostauth.Configured)

@@ -35,6 +35,15 @@ func New(o Options) *Extension {
 	return &Extension{opts: o, conns: make(map[uint64]*session), begun: make(chan struct{})}
 }
 
+// Configured makes one from the options of a configuration; see ParseOptions.
+func Configured(options map[string]string) (ext.Extension, error) {
+	o, err := ParseOptions(options)
+	if err != nil {
+		return nil, err
+	}
+	return New(o), nil
+}
+
 // Declare says what it is.
 func (e *Extension) Declare() ext.Declaration {
 	d := ext.Declaration{
