@@ -31,7 +31,7 @@ func TestCrash(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			u := fast
 			if how == "stop" {
-				u.ping = 50 * time.Millisecond
+				u.ping = 2 * time.Second // in which a plugin that does live answers, on a busy machine too
 			}
 			p := mustStart(t, executable(t, "ok"), u)
 			e, s := connect(t, p)

@@ -104,7 +104,7 @@ func (a *acme) Declare() ext.Declaration {
 	d := ext.Declaration{
 		Name: "acme", Version: "1.0",
 		Ops: []ext.Op{
-			{Name: "echo", Type: exp, Answer: "echo"},
+			{Name: "echo", Type: exp, Answer: "echo", Deadline: time.Minute}, // a busy machine is not late
 			{Name: "note", Type: exp + 1},
 			{Name: "wrap", Type: exp + 2, Payload: ext.Wraps},
 		},

@@ -243,12 +243,15 @@ func (p *Plugin) supervise(x *process) {
 			p.set(Closed, nil)
 			return
 		}
+		var bad *nonsense
+		final := errors.As(why, &bad)
+		if !final { // how it ended says more than what was seen of it first
+			why = errors.New(x.child.how(why.Error()))
+		}
 		if time.Since(began) >= p.tune.window {
 			backoff = p.tune.backoff
 		}
-		var bad *nonsense
 		err := p.failure(why, x.lines)
-		final := errors.As(why, &bad)
 		for x = nil; x == nil; {
 			now := time.Now()
 			failed = append(slices.DeleteFunc(failed, func(t time.Time) bool { return now.Sub(t) > p.tune.window }), now)

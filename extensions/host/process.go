@@ -145,7 +145,11 @@ func (x *process) come(ctx context.Context) error {
 	}
 	x.conn, x.version = raw.(*grpc.ClientConn), x.client.NegotiatedVersion()
 	api := pb.NewExtensionClient(x.conn)
-	x.decl, err = api.Describe(ctx, &pb.DescribeRequest{Options: x.p.c.Options})
+	// It is not told of the deadline: it would end the call itself then, with an error of its own.
+	call, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	x.decl, err = api.Describe(call, &pb.DescribeRequest{Options: x.p.c.Options})
 	if err != nil {
 		return described(ctx, err)
 	}

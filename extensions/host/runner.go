@@ -32,7 +32,7 @@ type child struct {
 	env []string
 	dir string // of its socket
 
-	stdout *os.File // our end
+	stdout *pipe // our end
 
 	pid  int
 	mu   sync.Mutex
@@ -43,8 +43,38 @@ type child struct {
 	err    error         // how it ended; after exited
 }
 
-// drain is how long the standard error of a dead plugin may be kept open by others.
+// drain is how long the standard output and error of a dead plugin may be kept open by others.
 const drain = 500 * time.Millisecond
+
+// maxLeft bounds what is read of a pipe after that: the most that a pipe holds, which is all that the plugin can have left.
+const maxLeft = 1 << 20
+
+// pipe is our end of a pipe from a plugin. Past its read deadline it still gives what is there, and then ends: however late we
+// come to read it, nothing is lost that a plugin has written before it ended.
+type pipe struct {
+	*os.File
+	left int
+}
+
+func (p *pipe) Read(b []byte) (n int, err error) {
+	if n, err = p.File.Read(b); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	raw, err := p.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	b = b[:min(len(b), p.left)]
+	control := raw.Control(func(fd uintptr) {
+		for n, err = unix.Read(int(fd), b); err == unix.EINTR; n, err = unix.Read(int(fd), b) {
+		}
+	})
+	if control != nil || err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	p.left -= n
+	return n, nil
+}
 
 func newChild(path string, file *os.File, stderr io.Writer) *child {
 	return &child{path: path, file: file, stderr: stderr, exited: make(chan struct{})}
@@ -82,11 +112,11 @@ func (c *child) Start(context.Context) error {
 			started <- err
 			return
 		}
-		c.stdout = outR
+		c.stdout = &pipe{outR, maxLeft}
 		read := make(chan struct{})
 		go func() {
 			defer close(read)
-			_, _ = io.Copy(c.stderr, errR)
+			_, _ = io.Copy(c.stderr, struct{ io.Reader }{&pipe{errR, maxLeft}})
 			errR.Close()
 		}()
 		started <- nil
@@ -131,14 +161,28 @@ func (c *child) begin(cmd *exec.Cmd) error {
 	return err
 }
 
-// killGroup ends the plugin's processes.
+// killGroup ends the plugin's processes. One that has ended by itself was not killed by us, even if nobody has noticed yet.
 func (c *child) killGroup() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.dead {
-		c.kill = true
+		c.kill = c.kill || !c.zombie()
 		if c.pid > 0 {
 			_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// zombie tells whether the process has ended and waits to be reaped. c.mu is held, and it is not dead.
+func (c *child) zombie() bool {
+	if c.pid == 0 {
+		return false
+	}
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, c.pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+		if err != unix.EINTR {
+			return err == nil && info.Signo != 0
 		}
 	}
 }

@@ -53,8 +53,8 @@ func TestHangsAtStart(t *testing.T) {
 			t.Parallel()
 			c := executable(t, mode)
 			c.RunDir = t.TempDir()
-			c.StartTimeout = 2 * time.Second
-			wantRefused(t, c, tune{}, []string{"it did not come up within 2s", said})
+			c.StartTimeout = 10 * time.Second // in which it comes as far as where it hangs
+			wantRefused(t, c, tune{}, []string{"it did not come up within 10s", said})
 		})
 	}
 }
