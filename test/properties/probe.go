@@ -22,7 +22,7 @@ var (
 )
 
 // patience is how long what must happen may take; only a failure takes so long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // probe is an extension that owns properties and writes down what it hears of them.
 type probe struct {

@@ -2,6 +2,7 @@ package properties
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/netip"
 	"os"
@@ -39,6 +40,7 @@ type plan struct {
 	options map[string]string // of the extension under test
 	other   props.Options     // of its peer
 	lonely  bool              // the peer has no extensions at all
+	host    string            // of the server; "": 127.0.0.1
 	client  []rpc.Option
 	server  []rpc.Option
 }
@@ -174,7 +176,7 @@ func (w *world) connect(p plan) {
 			r.Results.Opaque(b)
 			return nil
 		}})
-	l, err := rpc.Listen(w.ctx, p.scheme+"://127.0.0.1:0", append(option(atServer), p.server...)...)
+	l, err := rpc.Listen(w.ctx, p.scheme+"://"+cmp.Or(p.host, "127.0.0.1")+":0", append(option(atServer), p.server...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

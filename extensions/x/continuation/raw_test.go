@@ -118,7 +118,7 @@ func (r *raw) next() (h wire.Header, payload []byte) {
 		return h, b[n:]
 	case <-r.gone:
 		r.t.Fatal("the connection has ended")
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatal("nothing came")
 	}
 	return h, nil

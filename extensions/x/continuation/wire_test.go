@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -156,7 +157,7 @@ func connect(t testing.TB, url string, here, there []rpc.Option) *pair {
 }
 
 func ctx(t testing.TB) context.Context {
-	c, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	c, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return c
 }
@@ -164,7 +165,7 @@ func ctx(t testing.TB) context.Context {
 // greet calls until messages go in pieces.
 func (p *pair) greet(t testing.TB) {
 	t.Helper()
-	for range 1000 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		n := p.c.Counters().Parts
 		if err := p.echo(ctx(t), 5000); err != nil {
 			t.Fatal(err)
@@ -172,7 +173,6 @@ func (p *pair) greet(t testing.TB) {
 		if c := p.c.Counters(); c.Parts >= n+2 { // the call's and the reply's
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
 	t.Fatalf("nothing goes in pieces: %+v, %+v", p.c.Counters(), p.srv.Counters())
 }
@@ -266,8 +266,9 @@ func TestNothingIsMoved(t *testing.T) {
 				if beyond.Wrapped != after.Wrapped || beyond.ReadBytes == after.ReadBytes || beyond.WriteBytes == after.WriteBytes {
 					t.Errorf("longer ones: %+v", beyond)
 				}
-				if n := beyond; n.ErrorsRecv+n.ErrorsSent+n.Dropped+n.ExtIgnored+n.ControlLate+n.ControlTimedOut > 0 {
-					t.Errorf("%+v", n)
+				// A reply that finds no place in the server's window is refused, and asked for again with a chunk.
+				if n, there := beyond, p.srv.Counters(); n.ErrorsRecv > there.Unplaced || n.ErrorsSent+n.Dropped+n.ExtIgnored+n.ControlLate+n.ControlTimedOut > 0 {
+					t.Errorf("client %+v, server %+v", n, there)
 				}
 			})
 		}
@@ -300,7 +301,11 @@ func TestPeerWithout(t *testing.T) {
 		"nothing": nil, "properties": {set(t, props.New(props.Options{}))}, "version 1": {rpc.WithVersions(1, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := connect(t, urls[1], []rpc.Option{loaded(t, 0)}, there)
+			url := urls[1]
+			if name == "version 1" { // clients remember such a server (D-5), and a later one may have its port
+				url = strings.Replace(url, "127.0.0.1", "127.0.0.2", 1)
+			}
+			p := connect(t, url, []rpc.Option{loaded(t, 0)}, there)
 			for range 5 {
 				p.calls(t, 20000)
 				time.Sleep(time.Millisecond)
