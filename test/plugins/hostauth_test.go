@@ -36,7 +36,7 @@ func keys(t testing.TB, text string, more ...string) map[string]string {
 	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := map[string]string{"key_file": path, "timeout": "5s"}
+	o := map[string]string{"key_file": path, "timeout": "30s"}
 	for i := 0; i < len(more); i += 2 {
 		o[more[i]] = more[i+1]
 	}

@@ -42,7 +42,7 @@ func TestKeepAlive(t *testing.T) {
 // TestPeerGone: a connection on which nothing comes any more ends on both sides, and the client's next call has another one.
 func TestPeerGone(t *testing.T) {
 	bothWays(t, keepalive.Name, func(t *testing.T, with func(map[string]string) *extensions.Loaded) {
-		quick := map[string]string{"interval": "500ms", "patience": "1s"}
+		quick := map[string]string{"interval": "500ms", "patience": "5s"}
 		srv, url := server(t, "iwarp://127.0.0.1:0", rpc.WithExtensions(with(quick).Set()))
 		r := newRelay(t, url)
 		c := dial(t, r.url, rpc.WithExtensions(with(quick).Set()))

@@ -48,7 +48,8 @@ func call(t testing.TB, c *rpc.Client) error {
 	return c.Call(ctx, echo, &in, &out)
 }
 
-// relay forwards the streams of an iWARP server: a translator of addresses, that can fall silent.
+// relay forwards the streams of an iWARP server: a translator of addresses, that can fall silent. While it is silent it does not tell
+// one side that the other has ended, either.
 type relay struct {
 	url   string
 	l     net.Listener
@@ -120,14 +121,14 @@ func (r *relay) copy(to, from net.Conn) {
 	b := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(b)
-		if err != nil {
-			return
-		}
 		r.mu.Lock()
 		for r.quiet && !r.over {
 			r.more.Wait()
 		}
 		r.mu.Unlock()
+		if err != nil {
+			return
+		}
 		if _, err := to.Write(b[:n]); err != nil {
 			return
 		}
