@@ -65,7 +65,7 @@ func TestPluginsEnd(t *testing.T) {
 		{"extensions verify", exitOK},
 	} {
 		for _, config := range []string{file, bad} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			var errs strings.Builder
 			got := Run(ctx, append(strings.Fields(c.line), "--config", config), strings.NewReader(""), untilListening(cancel), &errs)
 			cancel()

@@ -106,7 +106,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	name := ts.MkAbs(args[0])
-	for range 1500 {
+	for range 6000 {
 		matches, _ := filepath.Glob(name)
 		for _, m := range matches {
 			if st, err := os.Stat(m); err == nil && st.Size() >= least {
@@ -148,7 +148,7 @@ func awaitPort(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: awaitport PORT")
 	}
-	for range 1500 {
+	for range 6000 {
 		c, err := net.Dial("tcp", "127.0.0.1:"+args[0])
 		if err == nil {
 			c.Close()
@@ -169,7 +169,7 @@ func awaitProcess(ts *testscript.TestScript, neg bool, args []string, want bool)
 		ts.Fatalf("usage: gone FILE, running FILE")
 	}
 	name := ts.MkAbs(args[0])
-	for range 1500 {
+	for range 6000 {
 		if (processes(name) > 0) == want {
 			return
 		}

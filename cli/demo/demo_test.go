@@ -14,7 +14,7 @@ import (
 // TestPass runs both roles in one process over the loopback provider: what moves,
 // what is counted, and that a tree that was tampered with does not pass.
 func TestPass(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	tree, store := t.TempDir(), t.TempDir()
 	if err := (Spec{Seed: 3, Files: 420, Bytes: 20 << 20}).Make(tree); err != nil {

@@ -21,7 +21,7 @@ func init() {
 // TestExtended runs both roles in one process over the loopback provider, with the extension compiled in: what is exchanged,
 // asked and raised; and that each check can fail.
 func TestExtended(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	carrier := extensions.Spec{Name: props.Name, Required: true}
 	_, fromServer := startInProcess(t, serverConfig{Listen: "loopback://127.0.0.1:0", Inline: 4096, Credits: 16,

@@ -36,7 +36,7 @@ func answered(t *testing.T, what string, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s: no answer", what)
 	}
 	return nil

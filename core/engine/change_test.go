@@ -163,7 +163,7 @@ func changed(t testing.TB, c *Conn, r ext.Request) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%v: no answer", r)
 	}
 }

@@ -184,7 +184,7 @@ func dial(t testing.TB, url string, opts ...rpc.Option) *rpc.Client {
 }
 
 func ctx(t testing.TB) context.Context {
-	c, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	c, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return c
 }

@@ -30,7 +30,7 @@ func TestLateExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(chan ext.Message, 100)
 		there := newFake(holds(got))
-		there.decl.Ops[0].Deadline = 3 * time.Second
+		there.decl.Ops[0].Deadline, there.decl.Ops[3].Deadline = 3*time.Second, time.Second
 		other := newFake(nil) // on the same connection
 		other.decl.Name, other.decl.Ops, other.decl.Props = "other", nil, nil
 		e := &extended{f: serve(t, "loopback://127.0.0.1:0", rpc.WithExtensions(setOf(t, there, other)))}
@@ -102,7 +102,9 @@ func TestLateExtensions(t *testing.T) {
 func TestUnansweredOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(chan ext.Message, 100)
-		e := extend(t, "loopback://127.0.0.1:0", newFake(nil), newFake(holds(got)))
+		here := newFake(nil)
+		here.decl.Ops[0].Deadline = time.Second
+		e := extend(t, "loopback://127.0.0.1:0", here, newFake(holds(got)))
 		there := e.server
 		go func() {
 			for m := range got {
@@ -182,7 +184,9 @@ func TestExtensionThatHangs(t *testing.T) {
 func TestHungForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := make(chan struct{})
-		e := extend(t, "loopback://127.0.0.1:0", newFake(nil), newFake(func(*fakeSession, ext.Message) { <-hung }))
+		there := newFake(func(*fakeSession, ext.Message) { <-hung })
+		there.decl.Ops[0].Deadline = time.Second
+		e := extend(t, "loopback://127.0.0.1:0", newFake(nil), there)
 		for range 100 {
 			for range 8 {
 				e.client.conn.Send(ext.Outgoing{Op: "ask", Info: pattern(4000)}, nil)
@@ -380,7 +384,7 @@ func TestGateNobodyOpens(t *testing.T) {
 		}
 		select {
 		case <-r.gone:
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("the connection lives on")
 		}
 	}

@@ -272,6 +272,7 @@ func TestCreditsComeBack(t *testing.T) {
 	for _, shows := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			here := newFake(nil)
+			here.decl.Ops[3].Deadline = time.Second
 			var peer atomic.Pointer[raw]
 			c := dial(t, rawServe(t, func(r *raw, _ int, h *wire.Header, _ []byte) {
 				if peer.Store(r); h.Proc == wire.Msg {

@@ -50,10 +50,10 @@ func fakeDecl() ext.Declaration {
 	return ext.Declaration{
 		Name: "fake", Version: "1", Document: "",
 		Ops: []ext.Op{
-			{Name: "ask", Type: idAsk, Proc: idAsk, Answer: "told", Window: 4},
+			{Name: "ask", Type: idAsk, Proc: idAsk, Answer: "told", Window: 4, Deadline: time.Minute},
 			{Name: "told", Type: idTold, Proc: idTold, Reply: true},
-			{Name: "self", Type: idSelf, Answer: "self", From: ext.Client, Window: 2},
-			{Name: "note", Type: idNote, Window: 3},
+			{Name: "self", Type: idSelf, Answer: "self", From: ext.Client, Window: 2, Deadline: time.Minute},
+			{Name: "note", Type: idNote, Window: 3, Deadline: time.Minute},
 			{Name: "hint", Proc: idHint, From: ext.Server, Window: 2},
 			{Name: "grant", Type: idGrant, Reply: true, From: ext.Server, Credit: true},
 		},
@@ -136,7 +136,7 @@ func (s *fakeSession) send(t testing.TB, m ext.Outgoing) ext.Outcome {
 	select {
 	case o := <-got:
 		return o
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("no outcome of %s", m.Op)
 	}
 	return ext.Outcome{}
@@ -156,7 +156,7 @@ func (f *fake) session(t testing.TB) *fakeSession {
 	select {
 	case s := <-f.up:
 		return s
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no session began")
 	}
 	return nil

@@ -373,7 +373,7 @@ func TestCreditOverrun(t *testing.T) {
 	r.send(enc(head(20, 2, wire.Msg)), call(20, 5, opaque(nil)...))
 	select {
 	case <-r.gone:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("eleven calls on four credits, and the connection lives")
 	}
 	close(f.wait)
@@ -402,7 +402,7 @@ func TestBadKey(t *testing.T) {
 			r.send(enc(h), body)
 			select {
 			case <-r.gone:
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the connection lives")
 			}
 			waitFor(t, "the server to know why", func() bool { return f.srv.Connections() == 0 })
@@ -463,7 +463,7 @@ func TestDeafClient(t *testing.T) {
 			}
 			select {
 			case <-r.gone:
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 				t.Error("a hundred calls without taking an answer, and the connection lives")
 			}
 		})

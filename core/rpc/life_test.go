@@ -109,11 +109,10 @@ func TestCancelled(t *testing.T) {
 
 func waitFor(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for range 1000 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if f() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("still waiting for %s", what)
 }

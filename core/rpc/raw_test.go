@@ -183,7 +183,7 @@ func (r *raw) next() (h wire.Header, payload []byte, m message) {
 	case m = <-r.in:
 	case <-r.gone:
 		r.t.Fatalf("the connection ended: %v", r.cut)
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatal("nothing came")
 	}
 	n, err := h.Parse(m.bytes, wire.ProfileCel04)

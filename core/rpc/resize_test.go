@@ -39,7 +39,7 @@ func (s *fakeSession) request(t testing.TB, r ext.Request) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("%v: nothing came of it", r)
 	}
 	return nil

@@ -67,9 +67,9 @@ func (x *trial) Declare() ext.Declaration {
 	return ext.Declaration{
 		Name: "trial", Version: "1", Gate: x.gate,
 		Ops: []ext.Op{
-			{Name: "ask", Type: idAsk, Proc: idAsk, Answer: "told"},
+			{Name: "ask", Type: idAsk, Proc: idAsk, Answer: "told", Deadline: time.Minute},
 			{Name: "told", Type: idTold, Proc: idTold, Reply: true, Credit: true},
-			{Name: "note", Type: idNote},
+			{Name: "note", Type: idNote, Deadline: time.Minute},
 			{Name: "mute", Type: idMute, Answer: "mute", Deadline: 20 * time.Millisecond},
 			{Name: "wrap", Type: idWrap, Payload: ext.Wraps},
 		},

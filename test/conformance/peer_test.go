@@ -40,7 +40,7 @@ const (
 	peerReceives = 128
 	peerSize     = 8 << 10
 	peerOut      = 1 << 20
-	patience     = 5 * time.Second
+	patience     = 30 * time.Second
 )
 
 func newPeer(t testing.TB, dom verbs.Domain, private []byte) *peer {
