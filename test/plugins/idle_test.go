@@ -45,6 +45,7 @@ func caller(t testing.TB, loaded *extensions.Loaded) func() {
 }
 
 // TestIdle: with ten idle plugins a plain call allocates nothing: nothing per RPC crosses to another process.
+// So many calls are made that what pings allocate, when they come meanwhile, is less than one for each.
 func TestIdle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -52,7 +53,7 @@ func TestIdle(t *testing.T) {
 	call := caller(t, idle(t, 10))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties pools, which are then filled again
 	call()
-	if n := testing.AllocsPerRun(2000, call); n > 0 {
+	if n := testing.AllocsPerRun(20_000, call); n > 0 {
 		t.Errorf("a call allocates %v times", n)
 	}
 }
