@@ -5,7 +5,7 @@
 // its SHA-256 is compared, and the same open file is executed, so what happens to its name meanwhile does not matter. The
 // kernel must be able to execute it by itself: a script cannot be a plugin. The process leads a group of its own, gets an environment of
 // PATH and go-plugin's variables, /dev/null as its input, and dies with us. Its socket lies in a folder of our user's alone,
-// and both ends authenticate each other by certificates made for this one process. What it writes to standard
+// which is gone when it has come up, and both ends authenticate each other by certificates made for this one process. What it writes to standard
 // error becomes log lines, 20 a second with bursts of 100, at most 1 KiB each; the last four are kept for errors.
 //
 // The stream. One bidirectional gRPC stream carries all connections (extension.proto): the engine's calls become events, which the

@@ -109,6 +109,10 @@ func open(path string) (f *os.File, err error) {
 			return f, fmt.Errorf("its folder %s %s", dir, why)
 		}
 	}
+	var begins [2]byte
+	if n, _ := f.ReadAt(begins[:], 0); string(begins[:n]) == "#!" { // its interpreter would have to open it anew, by a name
+		return f, errors.New("it is a script: a plugin is a binary")
+	}
 	return f, nil
 }
 

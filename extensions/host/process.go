@@ -113,6 +113,7 @@ func (p *Plugin) start(ctx context.Context) (x *process, err error) {
 		x.lines.flush()
 		return nil, p.failure(x.why(err), x.lines)
 	}
+	x.dir.remove() // we are connected, and do not connect again
 	return x, nil
 }
 

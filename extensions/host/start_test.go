@@ -92,7 +92,7 @@ func TestFile(t *testing.T) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "x"), []byte("#!/nowhere\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "x"), []byte("of no format"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(dir, dirMode); err != nil {
@@ -115,8 +115,8 @@ func TestFile(t *testing.T) {
 	if err := os.Symlink(in(0o777), link); err != nil {
 		t.Fatal(err)
 	}
-	garbled := mode(0o755)
-	if err := os.WriteFile(garbled, []byte("not an executable"), 0o755); err != nil {
+	garbled, script := mode(0o755), mode(0o755)
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	foreign := mode(0o755)
@@ -140,6 +140,7 @@ func TestFile(t *testing.T) {
 		{"no digest", ok.Path, "", `its sha256 "" is not 64 hexadecimal digits`},
 		{"short digest", ok.Path, "abcd", `its sha256 "abcd" is not 64 hexadecimal digits`},
 		{"digest", ok.Path, zeros, "its SHA-256 is " + ok.SHA256 + ", the configuration says " + zeros},
+		{"script", script, zeros, "it is a script: a plugin is a binary"},
 		{"format", garbled, digest(t, garbled), "it cannot be executed: exec format error"},
 	}
 	if os.Geteuid() == 0 {
@@ -213,17 +214,47 @@ func TestSurroundings(t *testing.T) {
 			t.Errorf("it has %s", v)
 		}
 	}
-	// The folder of its socket is ours alone, and goes with it.
-	dirs, err := os.ReadDir(c.RunDir)
-	if err != nil || len(dirs) != 1 {
-		t.Fatalf("%v in the run folder, %v", dirs, err)
+	// Its socket is gone as soon as we are connected: nobody else can be, and nothing is left of a program that is killed.
+	if dirs, err := os.ReadDir(c.RunDir); err != nil || len(dirs) != 0 {
+		t.Errorf("%v in the run folder, %v", dirs, err)
 	}
-	if i, _ := dirs[0].Info(); i.Mode().Perm() != 0o700 {
-		t.Errorf("the folder of its socket has mode %v", i.Mode())
+}
+
+// TestRunDir: the folder of a socket is our user's alone. What a program that was killed has left is removed by the next, and
+// what is in use is not.
+func TestRunDir(t *testing.T) {
+	parent := t.TempDir()
+	used, err := newRunDir(parent)
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.Close()
-	if dirs, _ = os.ReadDir(c.RunDir); len(dirs) != 0 {
-		t.Errorf("%v is left in the run folder", dirs)
+	if i, err := os.Stat(used.path); err != nil || i.Mode().Perm() != 0o700 {
+		t.Errorf("it has mode %v, %v", i.Mode(), err)
+	}
+	left, err := newRunDir(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.lock.Close() // as the kernel does for the dead
+	for _, d := range []*runDir{used, left} {
+		if err := os.Chtimes(d.path, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next, err := newRunDir(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left.path); !os.IsNotExist(err) {
+		t.Errorf("what is left was not removed: %v", err)
+	}
+	if _, err := os.Stat(used.path); err != nil {
+		t.Errorf("what is in use: %v", err)
+	}
+	used.remove()
+	next.remove()
+	if dirs, _ := os.ReadDir(parent); len(dirs) != 0 {
+		t.Errorf("%v is left", dirs)
 	}
 }
 
