@@ -101,6 +101,16 @@ func (c *control) step(ev controlEvent, gone []sentOp) []sentOp {
 	return gone
 }
 
+// find is the operation that was sent with an XID and is not known to be consumed.
+func (c *control) find(xid uint32) (op int, ok bool) {
+	for i := range c.sent {
+		if c.sent[i].xid == xid {
+			return c.sent[i].op, true
+		}
+	}
+	return 0, false
+}
+
 func (ev *controlEvent) proves(s *sentOp) bool {
 	switch ev.kind {
 	case proofAnswer:

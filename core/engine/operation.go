@@ -103,9 +103,11 @@ func (in *inbound) accepted(s *session, i int, m ext.Message) {
 		c.rule.heard(m.Credit, c.client)
 	}
 	o := x.out.known[m.XID]
+	if op, ok := x.ctl.find(m.XID); m.Reply && ok && x.ops[op].Answer == i { // be it too late to be told as its outcome
+		x.prove(controlEvent{kind: proofAnswer, xid: m.XID})
+	}
 	switch {
 	case m.Reply && o != nil && x.ops[o.op].Answer == i:
-		x.prove(controlEvent{kind: proofAnswer, xid: m.XID})
 		x.tell(o, ext.Outcome{Kind: ext.Answered, XID: m.XID, Info: m.Info, Credit: m.Credit, Optional: m.Optional})
 	case m.Reply && o != nil:
 		stray = true
@@ -134,11 +136,11 @@ func isGrant(op *ext.Op) bool {
 
 // refused takes an RDMA_ERROR that names an operation of ours: those are looked up first (D-20). Called with mu held.
 func (x *extensions) refused(h *wire.Header) bool {
-	if x == nil || len(x.out.known) == 0 {
+	if x == nil || len(x.out.known)+len(x.ctl.sent) == 0 {
 		return false
 	}
 	o := x.out.known[h.XID]
-	if o == nil {
+	if op, ok := x.ctl.find(h.XID); o == nil && (!ok || x.ops[op].Op.Payload != ext.NoPayload) {
 		return false
 	}
 	c := x.c
@@ -147,7 +149,9 @@ func (x *extensions) refused(h *wire.Header) bool {
 	if c.neg.State == NegSettled {
 		c.takeGrant(h.Credit, false)
 	}
-	x.tell(o, ext.Outcome{Kind: ext.Refused, XID: h.XID, Code: ext.Code(h.Err.Code)})
+	if o != nil { // else it has timed out
+		x.tell(o, ext.Outcome{Kind: ext.Refused, XID: h.XID, Code: ext.Code(h.Err.Code)})
+	}
 	x.prove(controlEvent{kind: proofAnswer, xid: h.XID})
 	return true
 }

@@ -313,6 +313,61 @@ func TestCreditsComeBack(t *testing.T) {
 	}
 }
 
+// TestLateAnswers: an answer or an error that comes when its operation has timed out still proves that it has been consumed: its place in
+// the window is free, even where no call proves it.
+func TestLateAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here := newFake(nil)
+		var mu sync.Mutex
+		var asked []wire.Header
+		var peer *raw
+		c := dial(t, rawServe(t, func(r *raw, _ int, h *wire.Header, _ []byte) {
+			if h.Proc == wire.Msg {
+				r.answerTo(h, 4)
+				return
+			}
+			mu.Lock()
+			peer, asked = r, append(asked, wire.Header{XID: h.XID, Version: h.Version})
+			mu.Unlock()
+		}), rpc.WithExtensions(setOf(t, here)))
+		if err := ask(t, c); err != nil {
+			t.Fatal(err)
+		}
+		s := here.session(t)
+		outcomes := make(chan ext.Outcome, 4)
+		for range 4 { // twice its window
+			s.conn.Send(ext.Outgoing{Op: "self"}, func(o ext.Outcome) { outcomes <- o })
+		}
+		sent := func() int {
+			time.Sleep(time.Second) // the fabric takes its time when nobody calls
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return len(asked)
+		}
+		time.Sleep(11 * time.Second)
+		if n := sent(); n != 2 || len(outcomes) != 2 {
+			t.Fatalf("%d sent, %d outcomes, want 2 and 2", n, len(outcomes))
+		}
+		peer.send(optional(asked[0].XID, idTold, wire.Reply, "")) // of another operation: proves nothing
+		if n := sent(); n != 2 {
+			t.Errorf("after the answer to another operation: %d sent, want 2", n)
+		}
+		peer.send(optional(asked[0].XID, idSelf, wire.Reply, ""))
+		if n := sent(); n != 3 {
+			t.Errorf("after a late answer: %d sent, want 3", n)
+		}
+		peer.send(errorTo(&asked[1], *code(wire.ErrSystem)))
+		if n := sent(); n != 4 {
+			t.Errorf("after a late error: %d sent, want 4", n)
+		}
+		if s.messages("self") != 1 {
+			t.Error("the late answer is no message")
+		}
+		c.Close()
+	})
+}
+
 // TestGrantsInOperations: rdma_credit counts in RESPROP-like answers that declare it, and in no other (D-9).
 func TestGrantsInOperations(t *testing.T) {
 	here := newFake(echoes)

@@ -79,7 +79,7 @@ func defectsOfExtensions() []Defect {
 			"xid := x.c.cfg.NextXID()", "xid := x.c.cfg.NextXID() ^ 1<<31",
 			propAtClient("XIDs")},
 		{"ERROR not looked up among operations", "D-20", fileOperation,
-			"if x == nil || len(x.out.known) == 0 {", "if x == nil || len(x.out.known) >= 0 {",
+			"if x == nil || len(x.out.known)+len(x.ctl.sent) == 0 {", "if x == nil || len(x.out.known) >= 0 {",
 			propAtClient("XIDs")},
 		{"octets behind an option ignored", "D-26", fileOperation,
 			"case surplus:", "case surplus && m.Reply:",
