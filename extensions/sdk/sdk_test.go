@@ -240,6 +240,19 @@ func TestStuck(t *testing.T) {
 	close(free)
 }
 
+// TestFlood: of what a program does not read only so much is kept, and all of what frees its queues.
+func TestFlood(t *testing.T) {
+	l := &link{ready: make(chan struct{}, 1)}
+	for range maxOut + 10 {
+		l.send(&pb.Command{Conn: 1, Kind: &pb.Command_Open{Open: &pb.Open{}}})
+	}
+	l.send(&pb.Command{Conn: 1, Kind: &pb.Command_Took{Took: &pb.Took{Events: 3}}})
+	l.send(&pb.Command{Conn: 1, Kind: &pb.Command_Open{Open: &pb.Open{}}})
+	if n := len(l.out); n != maxOut+1 || l.out[n-1].GetTook().GetEvents() != 3 {
+		t.Errorf("%d commands wait, the last one is %v", n, l.out[n-1])
+	}
+}
+
 // TestStreamEnds: every session hears of it.
 func TestStreamEnds(t *testing.T) {
 	s := newSession()
