@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,26 +138,56 @@ func panics(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 }
 
-// parse finds level and message of a line of hclog's or slog's JSON; anything else is a message of level Info.
+// parse finds level and message of a line of hclog's or slog's JSON, what else it has behind the message; anything else is a
+// message of level Info.
 func parse(text string) (slog.Level, string) {
-	var e struct {
-		HLevel   string `json:"@level"`
-		HMessage string `json:"@message"`
-		Level    string `json:"level"`
-		Message  string `json:"msg"`
-	}
-	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &e) != nil || e.HMessage+e.Message == "" {
+	d := json.NewDecoder(strings.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return slog.LevelInfo, text
 	}
-	switch strings.ToLower(e.HLevel + e.Level) {
-	case "trace", "debug":
-		return slog.LevelDebug, e.HMessage + e.Message
-	case "warn":
-		return slog.LevelWarn, e.HMessage + e.Message
-	case "error":
-		return slog.LevelError, e.HMessage + e.Message
+	level, message, rest := slog.LevelInfo, "", ""
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return slog.LevelInfo, text
+		}
+		var raw json.RawMessage
+		if d.Decode(&raw) != nil {
+			return slog.LevelInfo, text
+		}
+		value := string(raw)
+		var plain string
+		if json.Unmarshal(raw, &plain) == nil {
+			if value = plain; plain == "" || strings.ContainsAny(plain, " =\"") {
+				value = strconv.Quote(plain)
+			}
+		}
+		switch key {
+		case "@level", "level":
+			level = levelOf(value)
+		case "@message", "msg":
+			message = plain
+		case "@timestamp", "time", "@module", "@caller":
+		default:
+			rest += fmt.Sprintf(" %v=%s", key, value)
+		}
 	}
-	return slog.LevelInfo, e.HMessage + e.Message
+	if message == "" {
+		return slog.LevelInfo, text
+	}
+	return level, printable(message + rest)
+}
+
+func levelOf(name string) slog.Level {
+	switch strings.ToLower(name) {
+	case "trace", "debug":
+		return slog.LevelDebug
+	case "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	}
+	return slog.LevelInfo
 }
 
 // printable keeps a plugin's bytes from driving a terminal.

@@ -132,8 +132,11 @@ func TestTalks(t *testing.T) {
 	c.Log = log.logger()
 	p := mustStart(t, c, fast)
 	e, s := connect(t, p)
-	s.Message(message(1, "talk"))
-	e.want("answer 1 2 said")
+	s.Message(message(1, "warn"))
+	e.want("answer 1 2 warned")
+	eventually(t, "a warning, as one", func() bool { return strings.Contains(log.String(), `level=WARN msg="odd n=1 who=\"a b\""`) })
+	s.Message(message(2, "talk"))
+	e.want("answer 2 2 said")
 	eventually(t, "lost lines", func() bool { return p.Health().LinesLost > 90_000 })
 	if n := strings.Count(log.String(), "line "); n < 90 {
 		t.Errorf("%d lines", n)
@@ -152,14 +155,17 @@ func TestLines(t *testing.T) {
 	fmt.Fprint(l, "plain\nhalf")
 	fmt.Fprint(l, " and half\n\n")
 	fmt.Fprintln(l, `{"@level":"warn","@message":"hc","n":1}`)
-	fmt.Fprintln(l, `{"time":"x","level":"ERROR","msg":"sl"}`)
+	fmt.Fprintln(l, `{"time":"x","level":"ERROR","msg":"sl","who":"me","n":{"a":1}}`)
+	fmt.Fprintln(l, `{"level":"WARN","msg":"\u001b[2J","who":"\u001b"}`)
+	fmt.Fprintln(l, `{"level":"WARN","msg":"cut`)
 	fmt.Fprintln(l, `{"@message":42}`)
 	fmt.Fprintln(l, "\x1b[2Jescape \xff")
 	fmt.Fprintln(l, strings.Repeat("x", 2*maxLine))
 	fmt.Fprint(l, "no end")
 	l.flush()
 	for _, w := range []string{
-		`level=INFO msg=plain`, `level=INFO msg="half and half"`, `level=WARN msg=hc`, `level=ERROR msg=sl`,
+		`level=INFO msg=plain`, `level=INFO msg="half and half"`, `level=WARN msg="hc n=1"`, `level=ERROR msg="sl who=me n={\"a\":1}"`,
+		`level=WARN msg="?[2J who=?"`, `level=INFO msg="{\"level\":\"WARN\",\"msg\":\"cut"`,
 		`level=INFO msg="{\"@message\":42}"`, `level=INFO msg="?[2Jescape ?"`,
 		strings.Repeat("x", maxLine) + "…", `msg="no end"`,
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -212,6 +213,9 @@ func (s *acmeSession) Message(m ext.Message) {
 				runtime.Gosched()
 			}
 		}()
+	case "warn":
+		slog.Warn("odd", "n", 1, "who", "a b")
+		s.answer(m, "warned")
 	case "talk": // on standard error, much
 		for i := range 100_000 {
 			fmt.Fprintf(stderr, "line %d\n", i)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,7 +48,8 @@ var Handshake = plugin.HandshakeConfig{
 // Name is what the extension is called within its plugin.
 const Name = "extension"
 
-// Serve is the whole main of a plugin. It returns when the program has asked the process to end.
+// Serve is the whole main of a plugin. It returns when the program has asked the process to end. It makes slog's default write
+// what the program understands: lines of the plugin's become lines of the program's log, with their level.
 func Serve(make Make) { ServeVersions(make, Version, PreviousVersion) }
 
 // ServeVersions is Serve with fewer versions of the protocol, to test a program against an older plugin.
@@ -58,6 +60,7 @@ func ServeVersions(make Make, versions ...int) {
 	}
 	// It was started through a descriptor, whose number ps would show. The kernel keeps 15 bytes.
 	_ = os.WriteFile("/proc/self/comm", []byte(strings.TrimPrefix(filepath.Base(os.Args[0]), "rpcrdma-")), 0)
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil))) // so that the program sees the level
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  Handshake,
 		VersionedPlugins: Plugins(make, versions...),
