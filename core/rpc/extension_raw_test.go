@@ -318,6 +318,9 @@ func TestCreditsComeBack(t *testing.T) {
 func TestLateAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here := newFake(nil)
+		for i := range here.decl.Ops {
+			here.decl.Ops[i].Deadline = time.Second
+		}
 		var mu sync.Mutex
 		var asked []wire.Header
 		var peer *raw
