@@ -3,6 +3,9 @@ package hostauth
 import (
 	"crypto/rand"
 	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
@@ -29,6 +32,8 @@ type Options struct {
 	// Timeout is how long the exchange may take: 100 ms to 1 min. Default 5 s. The engine's own limit for gated
 	// connections, 10 s by default (engine.Config.GateTimeout), counts as well.
 	Timeout time.Duration
+	// Log is where a server says whom it refuses and why, in at most a line a second. nil: slog.Default.
+	Log *slog.Logger
 }
 
 // OptionError is an option that cannot be used.
@@ -46,6 +51,29 @@ type Extension struct {
 	keys  map[string][]byte
 	key   string // a client's; empty: there are several
 	dummy []byte // for clients whose key is not there: it takes the same time
+
+	mu     sync.Mutex // guards what follows
+	told   time.Time  // when the log last had a line
+	untold int        // refused since
+}
+
+// tell logs that a server has refused a client, which may well not say so to anybody.
+func (x *Extension) tell(remote netip.AddrPort, why *Error) {
+	x.mu.Lock()
+	now := time.Now()
+	if now.Sub(x.told) < time.Second {
+		x.untold++
+		x.mu.Unlock()
+		return
+	}
+	untold := x.untold
+	x.told, x.untold = now, 0
+	x.mu.Unlock()
+	log := x.opts.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	log.Warn("hostauth: a client was refused", "remote", remote, "why", why, "others", untold)
 }
 
 // New makes the extension, and reads the key file. The error is an *OptionError or a *KeyFileError.

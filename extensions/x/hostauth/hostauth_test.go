@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -273,7 +275,8 @@ func TestNotAuthenticated(t *testing.T) {
 				if tc.there == "" {
 					tc.there = file
 				}
-				c, s := join(t, with(t, tc.here, Options{Bind: tc.bind}), with(t, tc.there, Options{Bind: tc.bound}))
+				var log strings.Builder
+				c, s := join(t, with(t, tc.here, Options{Bind: tc.bind}), with(t, tc.there, Options{Bind: tc.bound, Log: slog.New(slog.NewTextHandler(&log, nil))}))
 				run(c, s, tc.hello, tc.proof, tc.answer)
 				if open, why := c.outcome(); open || c.opened != 0 || why == nil || why.Reason != tc.client || !why.Client || why.Error() == "" {
 					t.Errorf("the client is open %t: %v", open, why)
@@ -291,12 +294,32 @@ func TestNotAuthenticated(t *testing.T) {
 				}
 				time.Sleep(2 * time.Nanosecond)
 				synctest.Wait()
-				if open, why := s.outcome(); open || s.opened != 0 || why == nil || why.Reason != tc.server || why.Client {
-					t.Errorf("the server is open %t: %v", open, why)
+				open, why := s.outcome()
+				if open || s.opened != 0 || why == nil || why.Reason != tc.server || why.Client {
+					t.Fatalf("the server is open %t: %v", open, why)
+				}
+				if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), strconv.Quote(why.Error())) {
+					t.Errorf("the server's log has %d lines, want one with %q:\n%s", n, why, &log)
 				}
 			})
 		})
 	}
+}
+
+// TestRefusalsToldSeldom: many clients do not fill the log.
+func TestRefusalsToldSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		x := with(t, "a "+keyOne, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 1000 {
+			x.tell(netip.AddrPort{}, &Error{Reason: WrongProof})
+		}
+		time.Sleep(time.Second)
+		x.tell(netip.AddrPort{}, &Error{Reason: WrongProof})
+		if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "others=999") {
+			t.Errorf("%d lines:\n%s", n, &log)
+		}
+	})
 }
 
 // TestReflected: a peer that has no key sends back what it gets, as server and as client.

@@ -43,6 +43,9 @@ const linger = time.Second
 // fail ends the connection.
 func (s *session) fail(why *Error) {
 	why.Client = s.client
+	if !s.client && s.why == nil {
+		s.x.tell(s.conn.Facts().Remote, why)
+	}
 	s.state = failed
 	s.conn.Fail(why)
 }
@@ -110,6 +113,7 @@ func (s *session) refuse(why *Error) {
 		return
 	}
 	s.state, s.why = failed, why
+	s.x.tell(s.conn.Facts().Remote, why)
 	s.timer.Reset(linger)
 }
 
