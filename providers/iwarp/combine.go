@@ -78,6 +78,9 @@ func (c *conn) pump() {
 		}
 		c.mu.Lock()
 		if !c.settle() {
+			if c.state == ended {
+				break // meanwhile: the writer may have gone, and nobody would let go of the role
+			}
 			c.blocked = true
 			c.sweep()
 			poke(c.writerWake)

@@ -354,3 +354,65 @@ func TestFlushWhileEnding(t *testing.T) {
 		o.wantGone(t, verbs.ErrRemoteAccess)
 	})
 }
+
+// full is a network where a write of an accepted stream finds no room, once hold is set, and comes back after hold.
+type full struct {
+	stream.Network
+	hold func()
+}
+
+func (n *full) Listen(ctx context.Context, addr string) (stream.Listener, error) {
+	l, err := n.Network.Listen(ctx, addr)
+	return fullListener{l, n}, err
+}
+
+type fullListener struct {
+	stream.Listener
+	n *full
+}
+
+func (l fullListener) Accept() (stream.Stream, error) {
+	s, err := l.Listener.Accept()
+	return fullStream{s, l.n}, err
+}
+
+type fullStream struct {
+	stream.Stream
+	n *full
+}
+
+func (s fullStream) Writev(v [][]byte) (int, error) {
+	if s.n.hold == nil {
+		return s.Stream.Writev(v)
+	}
+	s.n.hold()
+	return 0, stream.ErrAgain
+}
+
+// TestEndWhileFlushing: a connection ends while a Flush finds no room in the socket; the writer has gone by then, and who
+// flushes must let go of the role, or the connection is never buried.
+func TestEndWhileFlushing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &full{Network: &memory.Network{}}
+		d, err := iwarp.New(n).Open(t.Context(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		r, err := d.Alloc(mib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &ours{end: end{dom: d, reg: r, gone: make(chan error, 1)}}
+		p, _ := dialled(t, n.Network.(*memory.Network), o.listen(t, o.options(1)), request(true))
+		p.frame(send(1, 0, true), []byte("hello"))
+		synctest.Wait()
+		n.hold = func() {
+			o.conn.Abort(nil)
+			time.Sleep(time.Second) // until everybody else waits or has gone
+		}
+		o.conn.Post([]verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: o.reg, Off: 4096, N: 900}}}})
+		o.conn.Flush()
+		o.wantGone(t, nil)
+	})
+}
