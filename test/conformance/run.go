@@ -20,10 +20,11 @@ type outcomes map[string]string
 // event is a line of go test -json.
 type event struct{ Action, Test, Output string }
 
-// goTest runs go test -json in folder dir and returns the ends of its tests, and what was printed.
-func goTest(root, dir string, args ...string) (ends map[string]string, out string, err error) {
+// goTest runs go test -json in folder dir, with env beside our own environment, and returns the ends of its tests, and what was
+// printed.
+func goTest(root, dir string, env []string, args ...string) (ends map[string]string, out string, err error) {
 	cmd := exec.Command("go", append(append([]string{"test", "-json", "-count=1"}, args...), "./"+dir)...)
-	cmd.Dir = root
+	cmd.Dir, cmd.Env = root, append(os.Environ(), env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.Output()
@@ -65,7 +66,7 @@ func runTests(root string, rows []Row, say io.Writer) outcomes {
 	for _, dir := range slices.Sorted(maps.Keys(tops)) {
 		names := slices.Sorted(maps.Keys(tops[dir]))
 		fmt.Fprintf(say, "running %d tests of %s\n", len(names), dir)
-		ends, out, err := goTest(root, dir, "-run", "^("+strings.Join(names, "|")+")$")
+		ends, out, err := goTest(root, dir, nil, "-run", "^("+strings.Join(names, "|")+")$")
 		for test, end := range ends {
 			all[dir+" "+test] = end
 		}
@@ -110,6 +111,9 @@ func (d Defect) source(root string) (path string, src []byte, err error) {
 	return path, src, nil
 }
 
+// provoked is set in the environment of the tests of a defect.
+const provoked = "RPCRDMA_CONFORMANCE_PROVOKED"
+
 // provoke builds the program with the defect, in temporary files, and runs the test. nil: it is caught.
 func (d Defect) provoke(root string) error {
 	path, src, err := d.source(root)
@@ -133,7 +137,7 @@ func (d Defect) provoke(root string) error {
 		return err
 	}
 	dir, test, _ := strings.Cut(d.Test, " ")
-	ends, out, failed := goTest(root, dir, "-vet=off", "-timeout=90s", "-overlay", overlay, "-run", exactly(test))
+	ends, out, failed := goTest(root, dir, []string{provoked + "=1"}, "-vet=off", "-timeout=90s", "-overlay", overlay, "-run", exactly(test))
 	top, _, _ := strings.Cut(test, "/")
 	switch {
 	case ends[test] == "fail", ends[top] == "fail", ends[test] == "run" && failed != nil:
