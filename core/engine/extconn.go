@@ -56,8 +56,10 @@ func (e *extConn) Request(r ext.Request, done func(error)) {
 
 // Attach implements ext.Conn.
 func (e *extConn) Attach(op string, info []byte) {
-	if e.serving() {
-		e.x.c.attach(e.i, op, info)
+	e.x.c.mu.Lock()
+	defer e.x.c.mu.Unlock()
+	if e.state < sessionAbsent && !e.x.over {
+		e.x.attach(e.i, op, info)
 	}
 }
 

@@ -16,8 +16,9 @@ type wrapping struct {
 	wrappers atomic.Pointer[[]*wrapper] // payload extensions, as declared
 
 	// Guarded by Conn.mu.
-	refused []bool   // operations that the peer does not take after all, by index
-	parcels []parcel // messages in pieces that wait for places in their window, oldest first
+	early   []earlyAttach // asked for before all sessions have started
+	refused []bool        // operations that the peer does not take after all, by index
+	parcels []parcel      // messages in pieces that wait for places in their window, oldest first
 }
 
 // role is what a session is beyond a session.
@@ -41,7 +42,14 @@ type Attachment struct {
 	Info []byte
 }
 
-// begin finds out what the sessions are. Called with mu held.
+// earlyAttach is an ext.Conn.Attach that came before it could be judged.
+type earlyAttach struct {
+	i    int
+	op   string
+	info []byte
+}
+
+// beginWrapping finds out what the sessions are. Called with mu held.
 func (x *extensions) beginWrapping() {
 	w := &x.wrap
 	w.refused = make([]bool, len(x.ops))
@@ -64,6 +72,12 @@ func (x *extensions) beginWrapping() {
 	if len(wrappers) > 0 {
 		w.wrappers.Store(&wrappers)
 	}
+	for _, a := range w.early {
+		if x.sessions[a.i].state == sessionUp {
+			x.attach(a.i, a.op, a.info)
+		}
+	}
+	w.early = nil
 }
 
 // endWrapping takes a session out of what is done with messages. Called with mu held.
@@ -76,18 +90,21 @@ func (x *extensions) endWrapping(s *session) {
 }
 
 // attach wraps our calls into an operation of extension i, or ends it where info is nil.
-func (c *Conn) attach(i int, op string, info []byte) {
-	x := c.ext
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// Called with mu held.
+func (x *extensions) attach(i int, op string, info []byte) {
+	if x.wrap.roles == nil { // an extension may well attach in Connect
+		x.wrap.early = slices.DeleteFunc(x.wrap.early, func(a earlyAttach) bool { return a.i == i && a.op == op })
+		x.wrap.early = append(x.wrap.early, earlyAttach{i, op, slices.Clone(info)})
+		return
+	}
 	n := x.opNamed(x.sessions[i], op)
 	if n >= 0 && info == nil {
 		x.detach(func(op int) bool { return op == n })
 		return
 	}
-	raw := x.wrap.roles != nil && x.wrap.roles[i].cutter != nil
+	raw := x.wrap.roles[i].cutter != nil
 	switch {
-	case n < 0, x.wrap.roles == nil, x.wrap.refused[n]:
+	case n < 0, x.wrap.refused[n]:
 	case x.ops[n].Op.Payload != ext.Wraps, !x.may(&x.ops[n], ours), len(info) > x.ops[n].Op.Info, raw && len(info)%4 != 0:
 	default:
 		x.detach(func(op int) bool { return op == n })
@@ -100,7 +117,7 @@ func (c *Conn) attach(i int, op string, info []byte) {
 		x.wrap.attached.Store(&list)
 		return
 	}
-	c.counters.ExtIgnored++
+	x.c.counters.ExtIgnored++
 }
 
 // detach ends attachments. Called with mu held.

@@ -27,7 +27,8 @@ type Conn interface {
 	// info as the extension's bytes; nil ends it. Attach only what the peer has announced that it takes: where it
 	// refuses the operation all the same, the call goes again without it, and so do those that follow. No bytes, but not nil:
 	// only calls that bring bytes of their own for op are wrapped. Of several extensions' attachments the call's own
-	// goes, else that of the extension declared first: one message is wrapped once.
+	// goes, else that of the extension declared first: one message is wrapped once. What is attached before all extensions
+	// have their sessions is so once they have.
 	Attach(op string, info []byte)
 	// Consumed says that n messages of op, sent by us, are known to have been consumed by the peer:
 	// their places in its window are free. Where op declares Proves nothing else tells; for others the engine has a proof of

@@ -25,6 +25,7 @@ type tagger struct {
 	absent bool // Connect gives no session
 	up     chan *tagSession
 	held   chan struct{} // Attached waits for it
+	begin  []byte        // attached in Connect
 }
 
 type tagSession struct {
@@ -54,6 +55,11 @@ func (g *tagger) Connect(c ext.Conn) ext.Session {
 		return nil
 	}
 	s := &tagSession{conn: c, held: g.held, noted: make(chan struct{}, 8), seen: make(map[string]int)}
+	if g.begin != nil {
+		c.Attach("tag", []byte("not this one"))
+		c.Attach("note", []byte("note wraps nothing"))
+		c.Attach("tag", g.begin)
+	}
 	g.up <- s
 	return s
 }
@@ -185,6 +191,7 @@ func TestAttachmentRefused(t *testing.T) {
 			if n.Wrapped == 0 || n.ErrorsRecv != n.Wrapped {
 				t.Errorf("%d wrapped, %d errors", n.Wrapped, n.ErrorsRecv)
 			}
+			waitFor(t, "the server to count the connection", func() bool { return f.srv.Connections() == 1 })
 			if got := f.srv.Counters().CallsRecv; got != n.CallsSent-n.Wrapped || got != 64*4+1 {
 				t.Errorf("%d calls received, %d sent, %d of them wrapped", got, n.CallsSent, n.Wrapped)
 			}
@@ -235,6 +242,24 @@ func TestAttachmentOfOneCall(t *testing.T) {
 	s.conn.Attach("tag", make([]byte, 3001))
 	step("what may not be attached", "0 all")
 	if n := c.Counters(); n.ExtIgnored != 2 {
+		t.Errorf("%d ignored", n.ExtIgnored)
+	}
+}
+
+// TestAttachedInConnect: what is attached before the session stands is attached once it does; the last one counts.
+func TestAttachedInConnect(t *testing.T) {
+	here, there := newTagger(), newTagger()
+	here.begin = []byte("early")
+	var at attached
+	f := serve(t, "loopback://127.0.0.1:0", rpc.WithExtensions(setOf(t, there)), at.option())
+	c := dial(t, f.url, rpc.WithExtensions(setOf(t, here)))
+	begun(t, c, []*tagger{here}, []*tagger{there})
+	at.take() // the first calls may have gone before
+	checkCalls(t, c, 10)
+	if seen := slices.Compact(at.take()); !slices.Equal(seen, []string{"0 early"}) {
+		t.Errorf("attached: %q", seen)
+	}
+	if n := c.Counters(); n.ExtIgnored != 1 {
 		t.Errorf("%d ignored", n.ExtIgnored)
 	}
 }
@@ -327,9 +352,7 @@ func TestAttachedIsLossy(t *testing.T) {
 		checkCalls(t, c, 10)
 	}
 	close(there.held)
-	if n := f.srv.Counters(); n.AttachLost < 30 {
-		t.Errorf("%d of 40 lost: %+v", n.AttachLost, n)
-	}
+	waitFor(t, "30 of 40 to be lost", func() bool { return f.srv.Counters().AttachLost >= 30 })
 	waitFor(t, "the rest", func() bool { return ss[1].count("tag x")+int(f.srv.Counters().AttachLost) == 40 })
 }
 
