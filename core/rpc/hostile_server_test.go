@@ -32,8 +32,9 @@ func rawServe(t testing.TB, s script) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	var accepting, following sync.WaitGroup
+	var peers []*raw
+	accepting.Go(func() {
 		for {
 			req, err := l.Accept(context.Background())
 			if err != nil {
@@ -52,13 +53,18 @@ func rawServe(t testing.TB, s script) string {
 				t.Error(err)
 				continue
 			}
-			wg.Go(func() { r.follow(s) })
+			following.Go(func() { r.follow(s) })
+			peers = append(peers, r)
 		}
 	})
 	t.Cleanup(func() {
 		l.Close()
-		dom.Close()
-		wg.Wait()
+		accepting.Wait()
+		for _, r := range peers {
+			r.conn.Abort(nil)
+		}
+		following.Wait()
+		dom.Close() // not before: it takes the memory that they send from
 	})
 	return "loopback://" + netip.AddrPort(l.Addr()).String()
 }

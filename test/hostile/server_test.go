@@ -28,7 +28,9 @@ type villain struct {
 	dom verbs.Domain
 	l   verbs.Listener
 	url string
-	wg  sync.WaitGroup
+
+	accepting, following sync.WaitGroup
+	peers                []*raw // once accepting is done
 }
 
 // script is what it does with the n-th message of a connection.
@@ -44,7 +46,7 @@ func beVillain(t *testing.T, url string, private []byte, s script) *villain {
 		t.Fatal(err)
 	}
 	v.l, v.url = l, url[:len(url)-len(addr)]+l.Addr().String()
-	v.wg.Go(func() {
+	v.accepting.Go(func() {
 		for {
 			req, err := l.Accept(context.Background())
 			if err != nil {
@@ -52,7 +54,8 @@ func beVillain(t *testing.T, url string, private []byte, s script) *villain {
 			}
 			r := newRaw(t, v.dom, private)
 			if _, err := req.Accept(context.Background(), r.options()); err == nil {
-				v.wg.Go(func() { r.follow(s) })
+				v.peers = append(v.peers, r)
+				v.following.Go(func() { r.follow(s) })
 			}
 		}
 	})
@@ -61,8 +64,12 @@ func beVillain(t *testing.T, url string, private []byte, s script) *villain {
 
 func (v *villain) close() {
 	v.l.Close()
-	v.dom.Close()
-	v.wg.Wait()
+	v.accepting.Wait()
+	for _, r := range v.peers {
+		r.conn.Abort(nil)
+	}
+	v.following.Wait()
+	v.dom.Close() // not before: it takes the memory that they send from
 }
 
 func (r *raw) follow(s script) {
