@@ -90,7 +90,7 @@ func defectsOfDecisions() []Defect {
 			"n.Version = v\n\t\treturn n, NegProbe", "n.Version = v\n\t\treturn n, NegFail",
 			asked("v2 falls back to version 1")},
 		{"small receives until the version stands", "D-6", fileEndpoint,
-			"dom.NewRecvPool(cfg.Receives, cfg.Inline)", "dom.NewRecvPool(cfg.Receives, cfg.Inline/4)",
+			"errors.Is(pool.Resize(cfg.Inline), errors.ErrUnsupported)", "errors.Is(pool.Resize(cfg.Inline/4), errors.ErrUnsupported)",
 			answered("v2 takes 4096 from the start")},
 		{"the profile is not asked", "D-7", fileFixed,
 			"case h.Version == 0 || h.Version > p.MaxVersion():", "case h.Version == 0 || h.Version > Version2:",
