@@ -120,11 +120,7 @@ func (e *extConn) Ask(id uint32, value []byte, done func(ext.Change)) {
 	if e.state >= sessionAbsent {
 		return
 	}
-	settle := func(c ext.Change) {
-		if done != nil {
-			e.push(task{run: func(ext.Session) { done(c) }})
-		}
-	}
+	settle := e.settler(done)
 	p := x.props[id]
 	switch {
 	case p == nil || p.owner != e.session || !p.fits(value):
@@ -142,6 +138,15 @@ func (e *extConn) Ask(id uint32, value []byte, done func(ext.Change)) {
 				to.Asked(q.token, id, value)
 			}
 		})
+	}
+}
+
+// settler returns what has done hear, in its own session, how a change ended. It is called with mu held.
+func (e *extConn) settler(done func(ext.Change)) func(ext.Change) {
+	return func(c ext.Change) {
+		if done != nil {
+			e.push(task{run: func(ext.Session) { done(c) }})
+		}
 	}
 }
 
@@ -219,11 +224,7 @@ func (e *carrierConn) Requested(id uint32, value []byte, done func(ext.Change)) 
 	if e.state >= sessionAbsent {
 		return
 	}
-	settle := func(c ext.Change) {
-		if done != nil {
-			e.push(task{run: func(ext.Session) { done(c) }})
-		}
-	}
+	settle := e.settler(done)
 	p := x.props[id]
 	if p == nil || !p.prop.Mutable || !p.fits(value) || x.over || p.owner.state >= sessionAbsent || p.owner.full() {
 		settle(ext.Change{Kind: ext.Rejected})
