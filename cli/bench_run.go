@@ -141,6 +141,7 @@ func (f *benchFlags) run(cmd *cobra.Command, url string) (err error) {
 			return err
 		}
 		defer s.close()
+		f.metrics.watch(ofServer(s.Server))
 		if t, err = s.listen(cmd.Context(), url, opts); err != nil {
 			return err
 		}
@@ -153,6 +154,7 @@ func (f *benchFlags) run(cmd *cobra.Command, url string) (err error) {
 		return err
 	}
 	defer client.Close()
+	f.metrics.watch(ofClient(client))
 	dial, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	err = client.Connect(dial)
 	cancel()

@@ -55,6 +55,7 @@ func (f *benchServeFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	f.metrics.watch(ofServer(s.Server))
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	defer s.close()
 	for _, url := range f.listen {

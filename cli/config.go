@@ -95,6 +95,7 @@ type configReport struct {
 	Inline     int               `json:"inline"`
 	Credits    int               `json:"credits"`
 	Extensions []extensionConfig `json:"extensions"`
+	Metrics    string            `json:"metrics,omitempty"` // "": not exported
 }
 
 type extensionConfig struct {
@@ -107,7 +108,7 @@ type extensionConfig struct {
 }
 
 func reportConfig(c *config.Config) configReport {
-	r := configReport{File: c.File, Inline: c.Protocol.Inline, Credits: c.Protocol.Credits, Extensions: []extensionConfig{}}
+	r := configReport{File: c.File, Inline: c.Protocol.Inline, Credits: c.Protocol.Credits, Metrics: c.Metrics.Listen, Extensions: []extensionConfig{}}
 	for v := c.Protocol.MaxVersion; v >= c.Protocol.MinVersion; v-- {
 		r.Versions = append(r.Versions, v)
 	}
@@ -134,6 +135,9 @@ func (r configReport) print(w io.Writer) {
 	fmt.Fprintf(w, "protocol    versions %s; inline %d; credits %d\n", strings.Join(versions, ", then "), r.Inline, r.Credits)
 	for _, x := range r.Extensions {
 		x.print(w)
+	}
+	if r.Metrics != "" {
+		fmt.Fprintf(w, "metrics     listen %s\n", r.Metrics)
 	}
 }
 

@@ -28,11 +28,14 @@ type connFlags struct {
 	inline   int
 	credits  int
 	pcap     string
+	export   string
 	verbose  bool
 
 	flags  *pflag.FlagSet                            // tells which were given
 	specs  func([]extensions.Spec) []extensions.Spec // if not nil, has the last word on what is loaded
 	loaded *extensions.Loaded                        // nil: no extensions
+
+	metrics *metrics // nil: nobody asked for them
 }
 
 func (f *connFlags) add(flags *pflag.FlagSet) {
@@ -42,6 +45,7 @@ func (f *connFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.inline, "inline", 4096, "bytes of the largest inline message, a multiple of 1024")
 	flags.IntVar(&f.credits, "credits", 64, "calls in flight on a connection")
 	flags.StringVar(&f.pcap, "pcap", "", "write the fabric's frames to this pcapng file (iwarp)")
+	flags.StringVar(&f.export, "metrics", "", "export metrics for Prometheus by HTTP on this address, such as 127.0.0.1:9464")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say more")
 }
 
@@ -80,6 +84,12 @@ func (f *connFlags) settle() (*config.Config, error) {
 		}
 	}
 	f.inline, f.credits = p.Inline, p.Credits
+	if f.flags.Changed("metrics") {
+		if !config.HostPort(f.export) {
+			return nil, usagef("--metrics %s: want an address and a port, such as 127.0.0.1:9464", f.export)
+		}
+		c.Metrics.Listen = f.export
+	}
 	return c, nil
 }
 
@@ -108,6 +118,12 @@ func (f *connFlags) options(ctx context.Context, errs io.Writer, rdma bool) (opt
 			return nil, nil, err
 		}
 		opts, closers = append(opts, rpc.WithExtensions(f.loaded.Set())), append(closers, f.loaded.Close)
+	}
+	if c.Metrics.Listen != "" {
+		if f.metrics, err = serveMetrics(c.Metrics.Listen, f.loaded, errs); err != nil {
+			return nil, nil, errors.Join(err, finish())
+		}
+		closers = append(closers, f.metrics.close)
 	}
 	var taps []verbs.Tap
 	if f.pcap != "" {

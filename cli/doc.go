@@ -7,5 +7,5 @@
 // wrong with it. Long work shows its progress on a terminal and none in a pipe. Verbs, flags and the
 // fields of --json are stable: scripts depend on them.
 //
-// No protocol rule lives here. Imports: everything below; cobra stops here.
+// No protocol rule lives here. Imports: everything below; cobra and Prometheus stop here.
 package cli

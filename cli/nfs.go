@@ -85,6 +85,7 @@ func (f *nfsFlags) with(cmd *cobra.Command, url string, work func(context.Contex
 	if err != nil {
 		return errors.Join(err, finish())
 	}
+	f.metrics.watch(ofClient(client))
 	err = f.mount(cmd.Context(), client, t, work)
 	client.Close()
 	return errors.Join(err, finish())

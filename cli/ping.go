@@ -92,6 +92,7 @@ func (f *pingFlags) run(cmd *cobra.Command, address string) error {
 	if err != nil {
 		return errors.Join(err, finish())
 	}
+	f.metrics.watch(ofClient(client))
 	r := pingReport{Target: t.String(), Program: f.program, ProgramVersion: f.version, Times: []float64{}}
 	out := cmd.OutOrStdout()
 	if f.json {

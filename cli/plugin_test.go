@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,27 +14,33 @@ import (
 	"github.com/rpcrdma/rpcrdma/extensions"
 )
 
-// TestPluginsEnd: whatever becomes of a command, its plugins have ended when it returns.
-func TestPluginsEnd(t *testing.T) {
-	dir := t.TempDir()
-	plugin := filepath.Join(dir, "rpcrdma-ext-props") // this program under that name is one
+// propsPlugin is the extension props as a plugin, and the block of a configuration file that names it.
+func propsPlugin(t *testing.T) (path, block string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "rpcrdma-ext-props") // this program under that name is one
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(self)
 	if err == nil {
-		err = os.WriteFile(plugin, b, 0o700)
+		err = os.WriteFile(path, b, 0o700)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := extensions.Digest(plugin)
+	sum, err := extensions.Digest(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path, fmt.Sprintf("extension %q {\n path = %q\n sha256 = %q\n}\n", "props", path, sum)
+}
+
+// TestPluginsEnd: whatever becomes of a command, its plugins have ended when it returns.
+func TestPluginsEnd(t *testing.T) {
+	plugin, block := propsPlugin(t)
+	dir := filepath.Dir(plugin)
 	file := filepath.Join(dir, "rpcrdma.hcl")
-	block := fmt.Sprintf("extension %q {\n path = %q\n sha256 = %q\n}\n", "props", plugin, sum)
 	bad := filepath.Join(dir, "bad.hcl")
 	for name, text := range map[string]string{file: block, bad: block + "extension \"nosuch\" {}\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -94,12 +101,15 @@ func (end untilListening) Write(b []byte) (int, error) {
 }
 
 // processes counts those that were started as path.
-func processes(path string) (n int) {
-	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range all {
+func processes(path string) int { return len(pids(path)) }
+
+func pids(path string) (all []int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
 		if b, err := os.ReadFile(name); err == nil && strings.HasPrefix(string(b), path+"\x00") {
-			n++
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			all = append(all, pid)
 		}
 	}
-	return n
+	return all
 }

@@ -134,6 +134,7 @@ func (f *propsFlags) run(cmd *cobra.Command, address string, requests []string) 
 		return err
 	}
 	defer client.Close()
+	f.metrics.watch(ofClient(client))
 	s := propsSession{propsFlags: f, target: t, names: names, out: cmd.OutOrStdout()}
 	if f.json {
 		s.out = io.Discard

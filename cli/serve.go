@@ -157,6 +157,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	}
 	server := rpc.NewServer(rpc.WithLog(newLog(cmd.ErrOrStderr(), f.verbose)))
 	nfs.Register(server)
+	f.metrics.watch(ofServer(server))
 	err = f.serve(cmd, server, "serving "+nfs.Dir(), mount, chosen, opts)
 	return errors.Join(err, nfs.Close(), finish())
 }

@@ -81,6 +81,17 @@ func (a attributes) path(name string, into *string) {
 	}
 }
 
+func (a attributes) hostPort(name string, into *string) {
+	v, at, ok := a.value(name)
+	switch {
+	case !ok:
+	case v.Type() != cty.String || !HostPort(v.AsString()):
+		a.bad(at, "%s: want an address and a port, such as \"127.0.0.1:9464\", not %s", name, kind(v))
+	default:
+		*into = v.AsString()
+	}
+}
+
 func (a attributes) boolean(name string, into *bool) {
 	if v, at, ok := a.value(name); ok && v.Type() != cty.Bool {
 		a.bad(at, "%s: want true or false, not %s", name, kind(v))

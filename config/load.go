@@ -176,29 +176,32 @@ func (r *reader) plain(src []byte) {
 var later = map[string]string{
 	"fabric":  "the provider is taken from the scheme of each address",
 	"tracing": "traces are not exported",
-	"metrics": "metrics are not exported",
 }
 
 func (r *reader) root(body *hclsyntax.Body) {
 	for _, a := range body.Attributes {
 		r.bad(a.NameRange, "%q stands outside of a block: want protocol { … } or extension \"NAME\" { … }", a.Name)
 	}
-	var protocol *hclsyntax.Block
+	single := make(map[string]*hclsyntax.Block)
 	named := make(map[string]*hclsyntax.Block)
 	count := 0
 	for _, b := range body.Blocks {
 		instead, isLater := later[b.Type]
 		switch {
-		case b.Type == "protocol":
-			if protocol != nil {
-				r.bad(b.TypeRange, "a second block protocol; the first is in line %d", protocol.TypeRange.Start.Line)
+		case b.Type == "protocol", b.Type == "metrics":
+			if first := single[b.Type]; first != nil {
+				r.bad(b.TypeRange, "a second block %s; the first is in line %d", b.Type, first.TypeRange.Start.Line)
 				continue
 			}
-			protocol = b
+			single[b.Type] = b
 			if len(b.Labels) > 0 {
-				r.bad(b.LabelRanges[0], "protocol has no name: want protocol { … }")
+				r.bad(b.LabelRanges[0], "%s has no name: want %[1]s { … }", b.Type)
 			}
-			r.protocol(b)
+			if b.Type == "metrics" {
+				r.metrics(b)
+			} else {
+				r.protocol(b)
+			}
 		case b.Type == "extension":
 			if len(b.Labels) != 1 {
 				r.bad(b.TypeRange, "want one name: extension \"NAME\" { … }")
@@ -221,7 +224,7 @@ func (r *reader) root(body *hclsyntax.Body) {
 		case isLater:
 			r.bad(b.TypeRange, "%s is not supported by this version: %s; remove the block", b.Type, instead)
 		default:
-			r.bad(b.TypeRange, "unknown block %q: want protocol or extension", b.Type)
+			r.bad(b.TypeRange, "unknown block %q: want protocol, extension or metrics", b.Type)
 		}
 	}
 	if named[PropsName] != nil {
@@ -239,6 +242,14 @@ func (r *reader) protocol(b *hclsyntax.Block) {
 	a.number("credits", &p.Credits, 1, MaxCredits, 1)
 	if at := a.at("inline"); at != nil && len(r.problems) == 0 && p.Inline < MinInlineV2 && p.MaxVersion > 1 {
 		r.bad(*at, "inline: version 2 needs %d at least; raise it, or say versions = [1]", MinInlineV2)
+	}
+}
+
+func (r *reader) metrics(b *hclsyntax.Block) {
+	a := r.attributes(b, "listen")
+	a.hostPort("listen", &r.config.Metrics.Listen)
+	if a.at("listen") == nil {
+		r.bad(b.TypeRange, "metrics: listen is missing: the address and port to export them on, such as \"127.0.0.1:9464\"")
 	}
 }
 

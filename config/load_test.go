@@ -17,6 +17,19 @@ const sum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 var props = extensions.Spec{Name: "props", Required: true}
 
+func TestMetrics(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                     "",
+		"metrics { listen = \":0\" }":          ":0",
+		"metrics { listen = \"[::1]:9464\" }":  "[::1]:9464",
+		"metrics { listen = \"localhost:1\" }": "localhost:1",
+	} {
+		if got, err := parse("f.hcl", "/", []byte(text)); err != nil || got.Metrics.Listen != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
+
 func TestGood(t *testing.T) {
 	protocol := Default().Protocol
 	for _, c := range []struct {
@@ -53,7 +66,7 @@ func TestGood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := &Config{"f.hcl", c.protocol, c.extensions}
+			want := &Config{File: "f.hcl", Protocol: c.protocol, Extensions: c.extensions}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %+v\nwant %+v", got, want)
 			}
@@ -72,10 +85,18 @@ func TestBad(t *testing.T) {
 			"f.hcl:1:1: Argument or block definition required: An argument or block definition is required here."},
 		// The file.
 		{"credits = 3", `f.hcl:1:1: "credits" stands outside of a block: want protocol { … } or extension "NAME" { … }`},
-		{"protokol {}", `f.hcl:1:1: unknown block "protokol": want protocol or extension`},
+		{"protokol {}", `f.hcl:1:1: unknown block "protokol": want protocol, extension or metrics`},
 		{"\n  fabric \"storage\" {}", `f.hcl:2:3: fabric is not supported by this version: the provider is taken from the scheme of each address; remove the block`},
 		{"tracing {}", `f.hcl:1:1: tracing is not supported by this version: traces are not exported; remove the block`},
-		{"metrics { listen = \"127.0.0.1:9464\" }", `f.hcl:1:1: metrics is not supported by this version: metrics are not exported; remove the block`},
+		// metrics
+		{"metrics {}", `f.hcl:1:1: metrics: listen is missing: the address and port to export them on, such as "127.0.0.1:9464"`},
+		{"metrics { listen = null }", `f.hcl:1:1: metrics: listen is missing: the address and port to export them on, such as "127.0.0.1:9464"`},
+		{"metrics { listen = 9464 }", `f.hcl:1:20: listen: want an address and a port, such as "127.0.0.1:9464", not 9464`},
+		{"metrics { listen = \"127.0.0.1\" }", `f.hcl:1:20: listen: want an address and a port, such as "127.0.0.1:9464", not "127.0.0.1"`},
+		{"metrics { listen = \"host:65536\" }", `f.hcl:1:20: listen: want an address and a port, such as "127.0.0.1:9464", not "host:65536"`},
+		{"metrics \"x\" { listen = \":1\" }", `f.hcl:1:9: metrics has no name: want metrics { … }`},
+		{"metrics { listen = \":1\" }\nmetrics {}", `f.hcl:2:1: a second block metrics; the first is in line 1`},
+		{"metrics {\n port = 1\n listen = \":1\"\n}", `f.hcl:2:2: unknown "port" in metrics: want listen`},
 		// protocol
 		{"protocol {}\nprotocol {}", `f.hcl:2:1: a second block protocol; the first is in line 1`},
 		{"protocol \"x\" {}", `f.hcl:1:10: protocol has no name: want protocol { … }`},

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"net"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/extensions"
@@ -12,6 +15,29 @@ type Config struct {
 	File       string
 	Protocol   Protocol
 	Extensions []extensions.Spec // what is to be loaded
+	Metrics    Metrics
+}
+
+// Metrics is the block metrics.
+type Metrics struct {
+	// Listen is the address and port on which they are exported, by HTTP; empty: they are not. Port 0 is one that is free.
+	Listen string
+}
+
+// HostPort tells whether s is an address, or none for all of them, and a port. Names are not asked for.
+func HostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return false
+	}
+	if host == "" || host == "localhost" {
+		return true
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil
 }
 
 // Protocol is the block protocol.

@@ -62,12 +62,23 @@ type Health struct {
 	Name    string
 	Version string
 	Path    string // empty: compiled in
-	// State is "compiled in", that of a plugin ("up", "restarting", "quarantined", "closed"), or "not loaded".
-	State string
+	State   string // one of States
+
 	// Err is why it is not loaded.
 	Err error
 	// Plugin has a plugin's counts; zero else.
 	Plugin host.Health
+}
+
+const (
+	builtIn   = "compiled in"
+	notLoaded = "not loaded"
+)
+
+// States are all that Health.State can be: "compiled in", that of a plugin ("up", "restarting", "quarantined", "closed"), or
+// "not loaded".
+func States() []string {
+	return []string{builtIn, host.Up.String(), host.Restarting.String(), host.Quarantined.String(), host.Closed.String(), notLoaded}
 }
 
 // Loaded are the extensions of a program.
@@ -205,10 +216,10 @@ func (l *Loaded) Set() *ext.Set { return l.set }
 func (l *Loaded) Health() []Health {
 	all := make([]Health, 0, len(l.slots))
 	for _, s := range l.slots {
-		h := Health{Name: s.spec.Name, Version: s.decl.Version, Path: s.spec.Path, State: "compiled in", Err: s.err}
+		h := Health{Name: s.spec.Name, Version: s.decl.Version, Path: s.spec.Path, State: builtIn, Err: s.err}
 		switch {
 		case s.err != nil:
-			h.State = "not loaded"
+			h.State = notLoaded
 		case s.plugin != nil:
 			h.Plugin = s.plugin.Health()
 			h.State = h.Plugin.State.String()
