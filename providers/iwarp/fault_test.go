@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
@@ -287,39 +286,46 @@ func TestEndInsideFrame(t *testing.T) {
 	})
 }
 
-// meddled is a network where before is called ahead of each write of an accepted stream.
-type meddled struct {
-	stream.Network
-	before func()
+// hooked is a network where a write of an accepted stream calls what is hooked in.
+type hooked struct {
+	memory.Network
+	before func() // ahead of each write
+	full   func() // a write finds no room, and comes back after this
 }
 
-func (n *meddled) Listen(ctx context.Context, addr string) (stream.Listener, error) {
+func (n *hooked) Listen(ctx context.Context, addr string) (stream.Listener, error) {
 	l, err := n.Network.Listen(ctx, addr)
-	return meddledListener{l, n}, err
+	return hookedListener{l, n}, err
 }
 
-type meddledListener struct {
+type hookedListener struct {
 	stream.Listener
-	n *meddled
+	n *hooked
 }
 
-func (l meddledListener) Accept() (stream.Stream, error) {
+func (l hookedListener) Accept() (stream.Stream, error) {
 	s, err := l.Listener.Accept()
-	return meddledStream{s, l.n}, err
+	return hookedStream{s, l.n}, err
 }
 
-type meddledStream struct {
+type hookedStream struct {
 	stream.Stream
-	n *meddled
+	n *hooked
 }
 
-func (s meddledStream) Write(try func() bool) error {
-	s.n.before()
+func (s hookedStream) Write(try func() bool) error {
+	if s.n.before != nil {
+		s.n.before()
+	}
 	return s.Stream.Write(try)
 }
 
 // Writev of nothing takes nothing: who goes on until something is taken never ends.
-func (s meddledStream) Writev(v [][]byte) (int, error) {
+func (s hookedStream) Writev(v [][]byte) (int, error) {
+	if s.n.full != nil {
+		s.n.full()
+		return 0, stream.ErrAgain
+	}
 	n := 0
 	for _, b := range v {
 		n += len(b)
@@ -330,24 +336,26 @@ func (s meddledStream) Writev(v [][]byte) (int, error) {
 	return s.Stream.Writev(v)
 }
 
+// hookable runs f in simulated time with a connection on a hooked network, whose peer has sent a message; nothing is
+// hooked in yet.
+func hookable(t *testing.T, f func(t *testing.T, n *hooked, p *peer, o *ours)) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &hooked{}
+		o := opened(t, n, nil)
+		p, _ := dialled(t, &n.Network, o.listen(t, o.options(1)), request(true))
+		p.frame(send(1, 0, true), []byte("hello"))
+		synctest.Wait()
+		f(t, n, p, o)
+		if err := o.dom.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestFlushWhileEnding: a Flush that comes late, while a connection that a fault has ended says its last words, takes
 // nothing of them away.
 func TestFlushWhileEnding(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &meddled{Network: &memory.Network{}, before: func() {}}
-		d, err := iwarp.New(n).Open(t.Context(), "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		r, err := d.Alloc(mib)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := &ours{end: end{dom: d, reg: r, gone: make(chan error, 1)}}
-		p, _ := dialled(t, n.Network.(*memory.Network), o.listen(t, o.options(1)), request(true))
-		p.frame(send(1, 0, true), []byte("hello"))
-		synctest.Wait()
+	hookable(t, func(t *testing.T, n *hooked, p *peer, o *ours) {
 		n.before = func() { o.conn.Flush() }
 		p.frame(write(1, 0), []byte("where no window is"))
 		p.wantTerminate(rdmap.FaultSTag)
@@ -355,59 +363,11 @@ func TestFlushWhileEnding(t *testing.T) {
 	})
 }
 
-// full is a network where a write of an accepted stream finds no room, once hold is set, and comes back after hold.
-type full struct {
-	stream.Network
-	hold func()
-}
-
-func (n *full) Listen(ctx context.Context, addr string) (stream.Listener, error) {
-	l, err := n.Network.Listen(ctx, addr)
-	return fullListener{l, n}, err
-}
-
-type fullListener struct {
-	stream.Listener
-	n *full
-}
-
-func (l fullListener) Accept() (stream.Stream, error) {
-	s, err := l.Listener.Accept()
-	return fullStream{s, l.n}, err
-}
-
-type fullStream struct {
-	stream.Stream
-	n *full
-}
-
-func (s fullStream) Writev(v [][]byte) (int, error) {
-	if s.n.hold == nil {
-		return s.Stream.Writev(v)
-	}
-	s.n.hold()
-	return 0, stream.ErrAgain
-}
-
 // TestEndWhileFlushing: a connection ends while a Flush finds no room in the socket; the writer has gone by then, and who
 // flushes must let go of the role, or the connection is never buried.
 func TestEndWhileFlushing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &full{Network: &memory.Network{}}
-		d, err := iwarp.New(n).Open(t.Context(), "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		r, err := d.Alloc(mib)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := &ours{end: end{dom: d, reg: r, gone: make(chan error, 1)}}
-		p, _ := dialled(t, n.Network.(*memory.Network), o.listen(t, o.options(1)), request(true))
-		p.frame(send(1, 0, true), []byte("hello"))
-		synctest.Wait()
-		n.hold = func() {
+	hookable(t, func(t *testing.T, n *hooked, _ *peer, o *ours) {
+		n.full = func() {
 			o.conn.Abort(nil)
 			time.Sleep(time.Second) // until everybody else waits or has gone
 		}

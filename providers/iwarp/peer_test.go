@@ -205,20 +205,26 @@ const recvSize = 1024
 func bubble(t *testing.T, options map[string]string, f func(t *testing.T, n *memory.Network, o *ours)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &memory.Network{}
-		d, err := iwarp.New(n).Open(t.Context(), "", options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := d.Alloc(mib)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := &ours{end: end{dom: d, reg: r, gone: make(chan error, 1)}}
+		o := opened(t, n, options)
 		f(t, n, o)
-		if err := d.Close(); err != nil {
+		if err := o.dom.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// opened is a domain of ours on n, with memory.
+func opened(t *testing.T, n stream.Network, options map[string]string) *ours {
+	t.Helper()
+	d, err := iwarp.New(n).Open(t.Context(), "", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := d.Alloc(mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &ours{end: end{dom: d, reg: r, gone: make(chan error, 1)}}
 }
 
 // options post recvs receives at the slab's start.
