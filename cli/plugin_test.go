@@ -12,23 +12,13 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/extensions"
+	"github.com/rpcrdma/rpcrdma/test/self"
 )
 
 // propsPlugin is the extension props as a plugin, and the block of a configuration file that names it.
 func propsPlugin(t *testing.T) (path, block string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "rpcrdma-ext-props") // this program under that name is one
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(self)
-	if err == nil {
-		err = os.WriteFile(path, b, 0o700)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	path = self.As(t, "rpcrdma-ext-props") // this program under that name is one
 	sum, err := extensions.Digest(path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,15 +1,12 @@
 package extensions
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +15,8 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/extensions/host"
 	"github.com/rpcrdma/rpcrdma/extensions/sdk"
+	"github.com/rpcrdma/rpcrdma/test/self"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // The test binary is the plugin too, linked as rpcrdma-ext-NAME.
@@ -66,18 +65,8 @@ func (p *plain) Connect(ext.Conn) ext.Session { return nil }
 // plugin is the Spec of a plugin; options are "key=value".
 func plugin(t *testing.T, name string, options ...string) Spec {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := Spec{Name: name, Path: filepath.Join(t.TempDir(), "rpcrdma-ext-"+name), Options: map[string]string{}}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(s.Path, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	s := Spec{Name: name, Path: self.As(t, "rpcrdma-ext-"+name), Options: map[string]string{}}
+	var err error
 	if s.SHA256, err = Digest(s.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -95,27 +84,10 @@ func (s Spec) with(options ...string) Spec {
 
 func (s Spec) required() Spec { s.Required = true; return s }
 
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 func load(t *testing.T, specs ...Spec) (*Loaded, string, error) {
 	t.Helper()
-	var log buffer
-	o := Options{Log: slog.New(slog.NewTextHandler(&log, nil)), StartTimeout: time.Minute, RunDir: t.TempDir()}
+	var log wait.Log
+	o := Options{Log: log.Logger(), StartTimeout: time.Minute, RunDir: t.TempDir()}
 	l, err := Load(context.Background(), specs, o)
 	if err == nil {
 		t.Cleanup(func() { _ = l.Close() })

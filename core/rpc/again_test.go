@@ -18,6 +18,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/test/faults"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // TestTheCallThatEndsConnections is given up, and those that were under way with it are not.
@@ -283,7 +284,7 @@ func TestGrowThenCut(t *testing.T) {
 	}()
 	<-f.inside
 	c.Conns()[0].Abort(errors.New("cut by the test"))
-	waitFor(t, "the repetition", func() bool { return f.srv.Counters().CallsRecv == 2 })
+	wait.For(t, "the repetition", func() bool { return f.srv.Counters().CallsRecv == 2 })
 	close(f.gate)
 	if err := <-done; err != nil || !bytes.Equal(res.data, pattern(9000)) || f.executions() != 1 {
 		t.Errorf("%v, %d bytes, executed %d times", err, len(res.data), f.executions())

@@ -14,6 +14,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 const idTag = ext.ExperimentalFirst + 0x30
@@ -157,7 +158,7 @@ func TestAttachments(t *testing.T) {
 			if n.ReadChunks == 0 || n.WriteChunks == 0 || n.Long == 0 {
 				t.Errorf("%+v", n)
 			}
-			waitFor(t, "the extension to be told", func() bool { return ss[1].count("tag abcde")+int(f.srv.Counters().AttachLost) == int(want) })
+			wait.For(t, "the extension to be told", func() bool { return ss[1].count("tag abcde")+int(f.srv.Counters().AttachLost) == int(want) })
 			ss[0].conn.Attach("tag", nil)
 			checkCalls(t, c, 100)
 			if seen := at.take(); len(seen) > 0 {
@@ -191,7 +192,7 @@ func TestAttachmentRefused(t *testing.T) {
 			if n.Wrapped == 0 || n.ErrorsRecv != n.Wrapped {
 				t.Errorf("%d wrapped, %d errors", n.Wrapped, n.ErrorsRecv)
 			}
-			waitFor(t, "the server to count the connection", func() bool { return f.srv.Connections() == 1 })
+			wait.For(t, "the server to count the connection", func() bool { return f.srv.Connections() == 1 })
 			if got := f.srv.Counters().CallsRecv; got != n.CallsSent-n.Wrapped || got != 64*4+1 {
 				t.Errorf("%d calls received, %d sent, %d of them wrapped", got, n.CallsSent, n.Wrapped)
 			}
@@ -352,8 +353,8 @@ func TestAttachedIsLossy(t *testing.T) {
 		checkCalls(t, c, 10)
 	}
 	close(there.held)
-	waitFor(t, "30 of 40 to be lost", func() bool { return f.srv.Counters().AttachLost >= 30 })
-	waitFor(t, "the rest", func() bool { return ss[1].count("tag x")+int(f.srv.Counters().AttachLost) == 40 })
+	wait.For(t, "30 of 40 to be lost", func() bool { return f.srv.Counters().AttachLost >= 30 })
+	wait.For(t, "the rest", func() bool { return ss[1].count("tag x")+int(f.srv.Counters().AttachLost) == 40 })
 }
 
 // TestHostileWraps: what is no wrapped message is BAD_XDR, once, and the connection carries on.
@@ -499,7 +500,7 @@ func TestHostileWrappedReply(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "the extension to be told", func() bool { return s.count("tag old") == 2 })
+	wait.For(t, "the extension to be told", func() bool { return s.count("tag old") == 2 })
 	if n := c.Counters(); n.Dropped != 6 || n.Wrapped != 2 || n.ErrorsSent != 0 {
 		t.Errorf("%+v", n)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // octets are those of a text: hexadecimal, blanks and line ends left out; XID stands for xid.
@@ -56,7 +57,7 @@ func rawSubscribed(t testing.TB, d *duplex, version uint32) *raw {
 	if h, _, _ := r.next(); h.XID != 1 || h.Credit != 64 {
 		t.Fatalf("SUBSCRIBE was answered by %+v", h)
 	}
-	waitFor(t, "the connection to be counted", func() bool { return d.srv.Connections() == 1 })
+	wait.For(t, "the connection to be counted", func() bool { return d.srv.Connections() == 1 })
 	return r
 }
 
@@ -84,7 +85,7 @@ func TestBackwardOctetsOfTheServer(t *testing.T) {
 				t.Errorf("%+v", n)
 			}
 			r.send(octets(t, tc.reply, h.XID)) // once more: nobody waits
-			waitFor(t, "the drop", func() bool { return d.srv.Counters().Dropped == 1 })
+			wait.For(t, "the drop", func() bool { return d.srv.Counters().Dropped == 1 })
 			r.good(9, tc.version)
 		})
 	}
@@ -171,7 +172,7 @@ func TestBackwardGrants(t *testing.T) {
 					}
 				}
 				calls.Wait()
-				waitFor(t, "the grants of 0 to be counted", func() bool { return d.srv.Counters().ZeroCredit == tc.zeros })
+				wait.For(t, "the grants of 0 to be counted", func() bool { return d.srv.Counters().ZeroCredit == tc.zeros })
 			})
 		}
 	}
@@ -406,12 +407,12 @@ func TestBackwardLostInEachState(t *testing.T) {
 		copy(body[16:], word(5))
 		r.send(enc(head(1, version, wire.Msg)), body)
 		r.next()
-		waitFor(t, "the connection to be counted", func() bool { return d.srv.Connections() == 1 })
+		wait.For(t, "the connection to be counted", func() bool { return d.srv.Connections() == 1 })
 		sent, waits := make(chan error, 1), make(chan error, 1)
 		go func() { sent <- impatient.Call(ctx(t), procEcho, blob("back"), nil) }()
 		r.next() // it is sent, and has the only credit
 		go func() { waits <- impatient.Call(ctx(t), procEcho, blob("back"), nil) }()
-		waitFor(t, "a call to wait for a credit", func() bool { return d.srv.Counters().CreditWaits == 1 })
+		wait.For(t, "a call to wait for a credit", func() bool { return d.srv.Counters().CreditWaits == 1 })
 		r.conn.Abort(errors.New("cut"))
 		var lost *engine.LostError
 		if err := <-sent; !errors.As(err, &lost) || !lost.Sent {

@@ -19,6 +19,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/test/faults"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // The server's program of these tests: by SUBSCRIBE a client asks for backward calls, by NUDGE for one, and its
@@ -121,7 +122,7 @@ func TestBackwardCalls(t *testing.T) {
 				t.Errorf("a handler that panics: %v", err)
 			}
 			checkCalls(t, d.c, 5000)
-			waitFor(t, "the last reply to be counted", func() bool { return d.srv.Counters().BackRepliesRecv == d.c.Counters().BackRepliesSent })
+			wait.For(t, "the last reply to be counted", func() bool { return d.srv.Counters().BackRepliesRecv == d.c.Counters().BackRepliesSent })
 			client, server := d.c.Counters(), d.srv.Counters()
 			if n := server.BackCallsSent; n != 10 || client.BackCallsRecv != n || client.BackRepliesSent != 9 || client.CallsRecv+server.CallsSent != 0 {
 				t.Errorf("counters: client %+v\nserver %+v", client, server)
@@ -201,7 +202,7 @@ func TestBackwardEvents(t *testing.T) {
 	if err := d.back.Call(ctx(t), procEcho, blob("x"), nil); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the client's events", func() bool { return c.Counters().BackRepliesSent == 1 })
+	wait.For(t, "the client's events", func() bool { return c.Counters().BackRepliesSent == 1 })
 	c.Close()
 	for _, side := range []struct {
 		name          string
@@ -496,12 +497,12 @@ func TestBackwardReconnection(t *testing.T) {
 			go func() { done <- d.back.Call(ctx(t), once, nil, nil) }() // before there is any connection
 			time.Sleep(time.Millisecond)
 			d.subscribe(t)
-			waitFor(t, "the call to arrive", func() bool { return runs.Load() == 1 })
+			wait.For(t, "the call to arrive", func() bool { return runs.Load() == 1 })
 			for i := range 3 {
 				d.c.Conns()[0].Abort(errors.New("cut by the test"))
-				waitFor(t, "the end", func() bool { return len(d.c.Conns()) == 0 })
+				wait.For(t, "the end", func() bool { return len(d.c.Conns()) == 0 })
 				d.subscribe(t)
-				waitFor(t, "it to come again", func() bool { return d.c.Counters().BackCallsRecv == uint64(i)+2 })
+				wait.For(t, "it to come again", func() bool { return d.c.Counters().BackCallsRecv == uint64(i)+2 })
 			}
 			close(hold)
 			if err := <-done; err != nil {
@@ -581,7 +582,7 @@ func TestProgramsClosed(t *testing.T) {
 		t.Errorf("a call after Shutdown: %v", err)
 	}
 	d.c.Conns()[0].Abort(errors.New("cut"))
-	waitFor(t, "the end", func() bool { return len(d.c.Conns()) == 0 })
+	wait.For(t, "the end", func() bool { return len(d.c.Conns()) == 0 })
 	checkCalls(t, d.c, 100) // a new connection, which serves nothing
 	if n := d.local.srv.Connections(); n != 0 {
 		t.Errorf("%d connections served", n)
@@ -647,7 +648,7 @@ func TestBackwardFaults(t *testing.T) {
 				wg.Wait()
 				close(over)
 				keeper.Wait()
-				waitFor(t, "the orphans", func() bool { return d.srv.Counters().BackOutstanding+d.c.Counters().Outstanding == 0 })
+				wait.For(t, "the orphans", func() bool { return d.srv.Counters().BackOutstanding+d.c.Counters().Outstanding == 0 })
 				if n := d.srv.Counters(); n.BackRepliesRecv == 0 || n.BadInvalidate != 0 {
 					t.Errorf("%+v", n)
 				}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // TestBothEndsCountAlike: messages by form and bytes by way are the same seen from either side.
@@ -23,7 +24,7 @@ func TestBothEndsCountAlike(t *testing.T) {
 	if err := c.Call(ctx(t), procEcho, blob(pattern(n)), &b, rpc.MaxReply(n+8)); err != nil { // long both ways
 		t.Fatal(err)
 	}
-	waitFor(t, "the server to be done", func() bool { return f.srv.Counters().RepliesSent == 3 })
+	wait.For(t, "the server to be done", func() bool { return f.srv.Counters().RepliesSent == 3 })
 	client, server := c.Counters(), f.srv.Counters()
 	if client.ReadBytes != server.ReadBytes || client.ReadBytes < 2*n || client.WriteBytes != server.WriteBytes || client.WriteBytes < 2*n {
 		t.Errorf("RDMA Read %d and %d bytes, RDMA Write %d and %d", client.ReadBytes, server.ReadBytes, client.WriteBytes, server.WriteBytes)

@@ -24,6 +24,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/test/faults"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // The program onceProgram counts: what must not be executed twice.
@@ -304,9 +305,9 @@ func TestLostDuringExecution(t *testing.T) {
 			<-f.inside
 			for i := range uint64(3) {
 				c.Conns()[0].Abort(errors.New("cut by the test"))
-				waitFor(t, "the repetition", func() bool { return f.srv.Counters().CallsRecv == i+2 && len(c.Conns()) == 1 })
+				wait.For(t, "the repetition", func() bool { return f.srv.Counters().CallsRecv == i+2 && len(c.Conns()) == 1 })
 			}
-			waitFor(t, "the old connections to be gone", func() bool { return f.srv.Connections() == 1 })
+			wait.For(t, "the old connections to be gone", func() bool { return f.srv.Connections() == 1 })
 			close(f.gate)
 			if err := <-done; err != nil || res.total != 1 || !bytes.Equal(res.data, data) {
 				t.Errorf("%v, execution %d, %d bytes", err, res.total, len(res.data))
@@ -329,7 +330,7 @@ func TestRepeatedWhileExecuted(t *testing.T) {
 	send := func(r *raw) {
 		r.send(enc(head(7, 2, wire.Msg)), msg)
 		sent++
-		waitFor(t, "the call to come in", func() bool { return f.srv.Counters().CallsRecv == sent })
+		wait.For(t, "the call to come in", func() bool { return f.srv.Counters().CallsRecv == sent })
 	}
 	send(rs[0])
 	<-f.inside
@@ -363,7 +364,7 @@ func TestShutdownDuringExecution(t *testing.T) {
 		r.send(enc(head(7, 2, wire.Msg)), onceCall(7, procOnce, "", 1, nil))
 		<-f.inside
 		r.conn.Close()
-		waitFor(t, "the connection's end", func() bool { return f.srv.Connections() == 0 })
+		wait.For(t, "the connection's end", func() bool { return f.srv.Connections() == 0 })
 		cctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		if patient {
 			cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // holds answers nothing by itself, and says what it has.
@@ -159,7 +160,7 @@ func TestExtensionThatHangs(t *testing.T) {
 	r.good(1, 2)
 	r.send(procedure(2, 2, idAsk, ""))
 	s := there.session(t)
-	waitFor(t, "it to hang", func() bool { return s.messages("ask") == 1 })
+	wait.For(t, "it to hang", func() bool { return s.messages("ask") == 1 })
 	refused := 0
 	for xid := uint32(10); xid < 1000; xid++ {
 		r.send(procedure(xid, 2, idAsk, "flood"))
@@ -429,7 +430,7 @@ func TestIdleExtensions(t *testing.T) {
 			if n := testing.AllocsPerRun(2000, echo); n > 0 {
 				t.Errorf("a call of 64 bytes: %v allocations", n)
 			}
-			waitFor(t, "the sessions' goroutines to end", func() bool {
+			wait.For(t, "the sessions' goroutines to end", func() bool {
 				b := make([]byte, 1<<20)
 				return !strings.Contains(string(b[:runtime.Stack(b, true)]), "engine.(*session)")
 			})

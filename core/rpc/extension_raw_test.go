@@ -13,6 +13,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // optional is an operation as RDMA2_OPTIONAL.
@@ -75,7 +76,7 @@ func TestOperationsOfAStranger(t *testing.T) {
 			r.good(0x300, 2)
 		})
 	}
-	waitFor(t, "the server to be idle", func() bool { return f.srv.Connections() == 0 })
+	wait.For(t, "the server to be idle", func() bool { return f.srv.Connections() == 0 })
 }
 
 func be32(b []byte) uint32 {
@@ -155,7 +156,7 @@ func TestNoneUnasked(t *testing.T) {
 	if notes != 5 {
 		t.Errorf("%d notes", notes)
 	}
-	waitFor(t, "the outcome of the first three", func() bool { mu.Lock(); defer mu.Unlock(); return consumed == 3 })
+	wait.For(t, "the outcome of the first three", func() bool { mu.Lock(); defer mu.Unlock(); return consumed == 3 })
 }
 
 // TestOperationsTakeCredits: until the server has shown that it has the extension, an operation takes one of the
@@ -185,7 +186,7 @@ func TestOperationsTakeCredits(t *testing.T) {
 			}
 			s := here.session(t)
 			if known {
-				waitFor(t, "the server's operation", func() bool { return s.messages("told") == 1 })
+				wait.For(t, "the server's operation", func() bool { return s.messages("told") == 1 })
 			}
 			outcomes := make(chan ext.Outcome, 3)
 			for range 3 {
@@ -261,7 +262,7 @@ func TestOperationsTakeCredits(t *testing.T) {
 					t.Fatalf("%+v", o)
 				}
 			}
-			waitFor(t, "the credits to be back", func() bool { return c.Counters().Outstanding == 0 })
+			wait.For(t, "the credits to be back", func() bool { return c.Counters().Outstanding == 0 })
 		})
 	}
 }
@@ -388,7 +389,7 @@ func TestGrantsInOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := here.session(t)
-	waitFor(t, "both", func() bool { return s.messages("told") == 1 && s.messages("grant") == 1 })
+	wait.For(t, "both", func() bool { return s.messages("told") == 1 && s.messages("grant") == 1 })
 	if n := c.Counters().Granted; n != 7 {
 		t.Errorf("%d granted, want 7", n)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // Ids of the extensions that these tests make.
@@ -216,11 +217,11 @@ func TestExtensionOperations(t *testing.T) {
 					t.Errorf("note: %+v", o)
 				}
 			}
-			waitFor(t, "the notes", func() bool { return e.server.messages("note") == 5 })
+			wait.For(t, "the notes", func() bool { return e.server.messages("note") == 5 })
 			for _, op := range []string{"hint", "grant"} { // one-way, the server's: CALL and REPLY
 				got := make(chan ext.Outcome, 1)
 				e.server.conn.Send(ext.Outgoing{Op: op, Info: []byte(op)}, func(o ext.Outcome) { got <- o })
-				waitFor(t, op, func() bool { return e.client.messages(op) == 1 })
+				wait.For(t, op, func() bool { return e.client.messages(op) == 1 })
 				e.call(t, 65) // one more than are granted
 				if o := <-got; o.Kind != ext.Consumed {
 					t.Errorf("%s: %+v", op, o)

@@ -17,6 +17,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/test/faults"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 var schemes atomic.Int64
@@ -62,7 +63,7 @@ func TestFaults(t *testing.T) {
 					wg.Go(func() { trouble(t, c, uint64(g), &cancelled) })
 				}
 				wg.Wait()
-				waitFor(t, "the orphans", func() bool { return c.Counters().Outstanding == 0 })
+				wait.For(t, "the orphans", func() bool { return c.Counters().Outstanding == 0 })
 				if n := c.Counters(); n.BadInvalidate != 0 {
 					t.Errorf("%+v", n)
 				}

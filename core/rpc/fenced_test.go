@@ -7,6 +7,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // TestFencedEvents: every window that was exposed is recorded as fenced, after the reply and before its call ends.
@@ -34,7 +35,7 @@ func TestFencedEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			close(f.wait)
-			waitFor(t, "the orphan's reply", func() bool { return c.Counters().Outstanding == 0 })
+			wait.For(t, "the orphan's reply", func() bool { return c.Counters().Outstanding == 0 })
 			n := c.Counters()
 			c.Close()
 			var segs, peers uint64

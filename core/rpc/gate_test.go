@@ -19,6 +19,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 const idPart = ext.ExperimentalFirst + 0x50
@@ -265,7 +266,7 @@ func TestGateAndWrappedCalls(t *testing.T) {
 			}
 			r.send(enc(head(2, 2, wire.Msg)), call(2, 0)) // the sessions have begun, or are about to
 			r.next()
-			waitFor(t, "the session", func() bool { h := whole(3); return h.Proc == wire.NoMsg })
+			wait.For(t, "the session", func() bool { h := whole(3); return h.Proc == wire.NoMsg })
 			part(4)
 			if h, _, _ := r.next(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrInvalidOption || h.XID != 4 {
 				t.Errorf("a piece is answered by %+v", h)
@@ -346,7 +347,7 @@ func TestGateStaysShut(t *testing.T) {
 				}
 				if tc.act != nil {
 					s := gate.session(t)
-					waitFor(t, "callers at the gate", func() bool { return c.Counters().CreditWaits == uint64(cap(errs)) })
+					wait.For(t, "callers at the gate", func() bool { return c.Counters().CreditWaits == uint64(cap(errs)) })
 					tc.act(s)
 				}
 				for range cap(errs) {

@@ -11,6 +11,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // answer is what a server is to say; nil: nothing.
@@ -223,7 +224,7 @@ func TestHostileClient(t *testing.T) {
 			r.good(0x300, speak)
 		})
 	}
-	waitFor(t, "the server to be idle", func() bool { return f.srv.Connections() == 0 })
+	wait.For(t, "the server to be idle", func() bool { return f.srv.Connections() == 0 })
 }
 
 // expect takes the answer to a bad message; with silence, whatever comes next must be of a later one.
@@ -405,7 +406,7 @@ func TestBadKey(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("the connection lives")
 			}
-			waitFor(t, "the server to know why", func() bool { return f.srv.Connections() == 0 })
+			wait.For(t, "the server to know why", func() bool { return f.srv.Connections() == 0 })
 			want := wire.ErrorBody{Code: wire.ErrSystem}
 			if v == 1 {
 				want.Code = wire.ErrChunk

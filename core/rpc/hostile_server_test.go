@@ -15,6 +15,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // script is what a raw server does with the n-th message of a connection.
@@ -166,7 +167,7 @@ func TestFirstMessage(t *testing.T) {
 			}
 		})
 	}
-	waitFor(t, "the first message", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) > 0 })
+	wait.For(t, "the first message", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) > 0 })
 	time.Sleep(30 * time.Millisecond)
 	mu.Lock()
 	if len(seen) != 1 || seen[0] > 1024 {

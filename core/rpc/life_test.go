@@ -16,6 +16,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 func TestFallBackOnTheSameConnection(t *testing.T) {
@@ -30,7 +31,7 @@ func TestFallBackOnTheSameConnection(t *testing.T) {
 		if v := c.Conns()[0].Version(); v != 1 {
 			t.Errorf("version %d was settled, want 1", v)
 		}
-		waitFor(t, "the server to count the one connection", func() bool { return f.srv.Connections() == 1 })
+		wait.For(t, "the server to count the one connection", func() bool { return f.srv.Connections() == 1 })
 		if n := c.Counters().ErrorsRecv; n != 1 {
 			t.Errorf("%d errors received, want one ERR_VERS", n)
 		}
@@ -101,20 +102,10 @@ func TestCancelled(t *testing.T) {
 					t.Fatalf("byte %d was written after the call had returned", i)
 				}
 			}
-			waitFor(t, "the orphan's reply", func() bool { return c.Counters().Outstanding == 0 })
-			waitFor(t, "the server to count the one connection", func() bool { return f.srv.Connections() == 1 })
+			wait.For(t, "the orphan's reply", func() bool { return c.Counters().Outstanding == 0 })
+			wait.For(t, "the server to count the one connection", func() bool { return f.srv.Connections() == 1 })
 		})
 	}
-}
-
-func waitFor(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if f() {
-			return
-		}
-	}
-	t.Fatalf("still waiting for %s", what)
 }
 
 func TestCancelledAtRandom(t *testing.T) {
@@ -193,7 +184,7 @@ func cancelAtRandom(t *testing.T, url string) {
 		})
 	}
 	wg.Wait()
-	waitFor(t, "the orphans", func() bool { return c.Counters().Outstanding == 0 })
+	wait.For(t, "the orphans", func() bool { return c.Counters().Outstanding == 0 })
 	n := c.Counters()
 	t.Logf("%d cancelled; %+v", cancelled.Load(), n)
 	if up := events.count(obs.ConnUp); up != 1 || n.Granted == 0 {

@@ -1,10 +1,8 @@
 package rpc_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // mute is a stranger that connects and says nothing.
@@ -109,7 +108,7 @@ func TestRefusedMayComeBack(t *testing.T) {
 			f := serve(t, scheme+"://127.0.0.1:0", rpc.WithConnectionLimit(1))
 			for range 4 {
 				c := dial(t, f.url)
-				waitFor(t, "the one connection", func() bool { return c.Call(ctx(t), procEcho, blob("x"), nil) == nil })
+				wait.For(t, "the one connection", func() bool { return c.Call(ctx(t), procEcho, blob("x"), nil) == nil })
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}
@@ -165,8 +164,8 @@ func TestCrowdFromOneAddress(t *testing.T) {
 // TestLogIsNotFlooded: whoever connects and resets a thousand times writes a few lines of the log, not a
 // thousand.
 func TestLogIsNotFlooded(t *testing.T) {
-	var b lines
-	f := serve(t, "iwarp://127.0.0.1:0", rpc.WithLog(slog.New(slog.NewTextHandler(&b, nil))))
+	var b wait.Log
+	f := serve(t, "iwarp://127.0.0.1:0", rpc.WithLog(b.Logger()))
 	u, _ := url.Parse(f.url)
 	p, _ := verbs.Lookup("iwarp")
 	dom, err := p.Open(context.Background(), "", nil)
@@ -188,31 +187,14 @@ func TestLogIsNotFlooded(t *testing.T) {
 		c.Abort(nil)
 		<-m.gone
 	}
-	waitFor(t, "the connections' end", func() bool { return f.srv.Connections() == 0 })
-	if n := b.count("connection"); n == 0 || n > 30 {
-		t.Errorf("%d lines", n)
-	}
-}
-
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	wait.For(t, "the connections' end", func() bool { return f.srv.Connections() == 0 })
 	n := 0
-	for line := range strings.Lines(l.b.String()) {
-		if strings.Contains(line, what) {
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, "connection") {
 			n++
 		}
 	}
-	return n
+	if n == 0 || n > 30 {
+		t.Errorf("%d lines", n)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 const idSplit = ext.ExperimentalFirst + 0x38
@@ -168,7 +169,7 @@ func TestPieces(t *testing.T) {
 				if n.Parts != m.Parts || n.Wrapped != m.Wrapped {
 					t.Errorf("%d and %d here, %d and %d there", n.Parts, n.Wrapped, m.Parts, m.Wrapped)
 				}
-				waitFor(t, "everything to be released", func() bool { return here.out.Load()+there.out.Load() == 0 })
+				wait.For(t, "everything to be released", func() bool { return here.out.Load()+there.out.Load() == 0 })
 				if n := here.bad.Load() + there.bad.Load(); n > 0 {
 					t.Errorf("%d mistakes", n)
 				}
@@ -187,7 +188,7 @@ func TestPiecesRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-here.up
-	waitFor(t, "a call in pieces", func() bool {
+	wait.For(t, "a call in pieces", func() bool {
 		checkCalls(t, c, 20000)
 		return c.Counters().Parts > 0
 	})
@@ -195,7 +196,7 @@ func TestPiecesRefused(t *testing.T) {
 	if n.ErrorsRecv != n.Parts+n.Wrapped || n.Wrapped != 1 {
 		t.Errorf("%d errors of %d pieces of %d calls", n.ErrorsRecv, n.Parts+n.Wrapped, n.Wrapped)
 	}
-	waitFor(t, "each call to be counted once", func() bool { return f.srv.Counters().CallsRecv == n.CallsSent-n.Wrapped })
+	wait.For(t, "each call to be counted once", func() bool { return f.srv.Counters().CallsRecv == n.CallsSent-n.Wrapped })
 	checkCalls(t, c, 20000)
 	if m := c.Counters(); m.Wrapped != n.Wrapped {
 		t.Errorf("%+v", m)
@@ -290,7 +291,7 @@ func TestHostileReplyInPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "what came late", func() bool { return c.Counters().Dropped == 9 })
+	wait.For(t, "what came late", func() bool { return c.Counters().Dropped == 9 })
 	if here.out.Load() != 0 || here.bad.Load() != 0 {
 		t.Errorf("%d messages not released, %d mistakes", here.out.Load(), here.bad.Load())
 	}

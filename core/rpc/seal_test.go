@@ -18,6 +18,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // toyFlavor is a mechanism as a real one is built: it signs each call and each reply with a sequence number, refuses
@@ -274,7 +275,7 @@ func TestMechanismAgain(t *testing.T) {
 		<-f.inside
 		for i := range uint64(2) {
 			c.Conns()[0].Abort(errors.New("cut by the test"))
-			waitFor(t, "the repetition", func() bool { return f.srv.Counters().CallsRecv >= i+2 && len(c.Conns()) == 1 })
+			wait.For(t, "the repetition", func() bool { return f.srv.Counters().CallsRecv >= i+2 && len(c.Conns()) == 1 })
 		}
 		close(f.gate)
 		if err := <-done; err != nil || res.total != 1 || !bytes.Equal(res.data, pattern(9000)) {

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // TestCrossing: all of the contract reaches the plugin, and what it does the engine.
 func TestCrossing(t *testing.T) {
 	c := executable(t, "ok")
-	log := &logged{}
-	c.Log = log.logger()
+	log := &wait.Log{}
+	c.Log = log.Logger()
 	p := mustStart(t, c, fast)
 	e, s := connect(t, p)
 	if !e.has("offer 4294967045 red false") {
@@ -61,9 +62,9 @@ func TestCrossing(t *testing.T) {
 	if h.State != Up || h.PID == 0 || h.Protocol != 2 || h.Connections != 1 || h.Dropped != 0 || h.Late != 1 || h.Nonsense != 0 || h.Restarts != 0 {
 		t.Errorf("%+v, of one connection with one answer too many", h)
 	}
-	eventually(t, "everything taken", func() bool { return p.Health().Waiting == 0 })
+	wait.For(t, "everything taken", func() bool { return p.Health().Waiting == 0 })
 	s.Closed(errors.New("pulled"))
-	eventually(t, "its last line", func() bool { return strings.Contains(log.String(), "closed: pulled true") })
+	wait.For(t, "its last line", func() bool { return strings.Contains(log.String(), "closed: pulled true") })
 	s.Message(message(21, "after the end"))
 	e.want("answer 21 0 ")
 	if h := p.Health(); h.Connections != 0 {

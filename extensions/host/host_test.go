@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/test/self"
 )
 
 // The test binary is the plugin too: linked as rpcrdma-ext-MODE, and started by a host, it is the one that
@@ -35,20 +35,7 @@ func TestMain(m *testing.M) {
 // executable makes a plugin of a mode, and its digest.
 func executable(t testing.TB, mode string) Config {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "rpcrdma-ext-"+mode)
-	if os.Link(self, path) != nil {
-		b, err := os.ReadFile(self)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, b, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	path := self.As(t, "rpcrdma-ext-"+mode)
 	return Config{Name: "acme", Path: path, SHA256: digest(t, path), StartTimeout: time.Minute, Log: quietLog()}
 }
 
@@ -79,16 +66,6 @@ func mustStart(t testing.TB, c Config, u tune) *Plugin {
 	}
 	t.Cleanup(p.Close)
 	return p
-}
-
-// eventually waits for what has no deadline but the test's patience.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in a minute: %s", what)
-		}
-	}
 }
 
 // engine is an ext.CarrierConn that writes down what it is told.
@@ -214,26 +191,6 @@ func connect(t testing.TB, p *Plugin) (*engine, ext.Session) {
 func message(token ext.Token, text string) ext.Message {
 	return ext.Message{Op: "echo", XID: 7, Info: []byte(text), Token: token}
 }
-
-// logged is a log to look into.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // beHost is a program with a plugin, to be killed. It writes its plugin's pid.
 func beHost(path string) {

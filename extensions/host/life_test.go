@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // ended tells whether a process has ended; a zombie has.
@@ -46,15 +47,15 @@ func TestCrash(t *testing.T) {
 			} else {
 				s.Message(message(4, how))
 			}
-			eventually(t, "the default of an open question", func() bool { return e.has("answer 1 0 ") })
-			eventually(t, "the default of an open request", func() bool { return e.has("settle 3 rejected") })
-			eventually(t, "an end of what was attached", func() bool { return e.has("attach wrap false") })
+			wait.For(t, "the default of an open question", func() bool { return e.has("answer 1 0 ") })
+			wait.For(t, "the default of an open request", func() bool { return e.has("settle 3 rejected") })
+			wait.For(t, "an end of what was attached", func() bool { return e.has("attach wrap false") })
 			s.Message(message(5, "to the dead"))
 			e.want("answer 5 0 ")
 			s.(ext.Owner).PeerValue(exp+5, nil, true)
 			s.Closed(nil)
 
-			eventually(t, "another process", func() bool { h := p.Health(); return h.State == Up && h.Restarts == 1 && h.PID != pid })
+			wait.For(t, "another process", func() bool { h := p.Health(); return h.State == Up && h.Restarts == 1 && h.PID != pid })
 			if !ended(pid) {
 				t.Error("the first process lives")
 			}
@@ -78,7 +79,7 @@ func TestGate(t *testing.T) {
 	shut, _ := connect(t, p)
 	_ = syscall.Kill(p.Health().PID, syscall.SIGKILL)
 	shut.want(`fail extension "acme", which gates the connection, is down`)
-	eventually(t, "another process", func() bool { return p.Health().Restarts == 1 })
+	wait.For(t, "another process", func() bool { return p.Health().Restarts == 1 })
 	for _, l := range open.log {
 		if strings.HasPrefix(l, "fail") {
 			t.Errorf("an open connection: %s", l)
@@ -92,7 +93,7 @@ func TestDown(t *testing.T) {
 	u.backoff, u.most = time.Hour, time.Hour
 	p := mustStart(t, executable(t, "ok"), u)
 	_ = syscall.Kill(p.Health().PID, syscall.SIGKILL)
-	eventually(t, "it is down", func() bool { return p.Health().State == Restarting })
+	wait.For(t, "it is down", func() bool { return p.Health().State == Restarting })
 	if s := p.Connect(&engine{t: t}); s != nil {
 		t.Errorf("a session %v", s)
 	}
@@ -112,8 +113,8 @@ func TestQuarantine(t *testing.T) {
 			t.Parallel()
 			c := executable(t, tt.mode)
 			c.Options = map[string]string{"mark": filepath.Join(t.TempDir(), "mark")}
-			log := &logged{}
-			c.Log = log.logger()
+			log := &wait.Log{}
+			c.Log = log.Logger()
 			p := mustStart(t, c, fast)
 			if tt.mode == "replaced" {
 				if err := os.Remove(c.Path); err != nil {
@@ -124,7 +125,7 @@ func TestQuarantine(t *testing.T) {
 				}
 			}
 			_ = syscall.Kill(p.Health().PID, syscall.SIGKILL)
-			eventually(t, "a quarantine", func() bool { return p.Health().State == Quarantined })
+			wait.For(t, "a quarantine", func() bool { return p.Health().State == Quarantined })
 			if h := p.Health(); !strings.Contains(h.LastError, tt.want) || h.PID != 0 {
 				t.Errorf("%+v", h)
 			}
@@ -142,7 +143,7 @@ func TestQuarantine(t *testing.T) {
 func spawn(t *testing.T, e *engine, s ext.Session, where string) (pid int) {
 	t.Helper()
 	s.Message(message(1, "escape "+where))
-	eventually(t, "a child", func() bool {
+	wait.For(t, "a child", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		for _, l := range e.log {
@@ -161,7 +162,7 @@ func TestCrashWithChild(t *testing.T) {
 	e, s := connect(t, p)
 	pid := spawn(t, e, s, "near")
 	s.Message(message(2, "crash"))
-	eventually(t, "the end of the child", func() bool { return ended(pid) })
+	wait.For(t, "the end of the child", func() bool { return ended(pid) })
 }
 
 // TestClose: a plugin that does not end when asked is killed, and so is what it has started.
@@ -171,7 +172,7 @@ func TestClose(t *testing.T) {
 	near, far := spawn(t, e, s, "near"), spawn(t, e, s, "far")
 	pid := p.Health().PID
 	s.Message(message(2, "stop"))
-	eventually(t, "it has stopped", func() bool {
+	wait.For(t, "it has stopped", func() bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		return strings.Contains(string(b), ") T ")
 	})
@@ -216,7 +217,7 @@ func TestHostKilled(t *testing.T) {
 	if err := cmd.Wait(); !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the plugin", func() bool { return ended(pid) })
+	wait.For(t, "the end of the plugin", func() bool { return ended(pid) })
 
 	entries, err := os.ReadDir(filepath.Dir(c.Path)) // the host's run folder
 	if err != nil {

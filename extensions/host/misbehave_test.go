@@ -8,6 +8,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/extensions/sdk"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // TestHangs: a plugin whose session hangs, on one connection, loses what that connection has for it; others do not
@@ -51,7 +52,7 @@ func TestFloods(t *testing.T) {
 	e, s := connect(t, flooding)
 	s.Message(message(1, "flood"))
 	seen := 0
-	eventually(t, "a flood", func() bool {
+	wait.For(t, "a flood", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		seen += len(e.log)
@@ -71,7 +72,7 @@ func TestNonsense(t *testing.T) {
 	p := mustStart(t, executable(t, "nonsense"), fast)
 	e, s := connect2(p, t)
 	s.Message(message(1, "lie"))
-	eventually(t, "all lies", func() bool { return p.Health().Nonsense == uint64(len(lies(1, 1, "")))-1 }) // it may start once
+	wait.For(t, "all lies", func() bool { return p.Health().Nonsense == uint64(len(lies(1, 1, "")))-1 }) // it may start once
 	s.Message(message(2, "honest"))
 	e.want("answer 2 2 honest")
 	e.mu.Lock()
@@ -80,7 +81,7 @@ func TestNonsense(t *testing.T) {
 	}
 	e.mu.Unlock()
 	s.Message(message(3, "lie"))
-	eventually(t, "a quarantine", func() bool { return p.Health().State == Quarantined })
+	wait.For(t, "a quarantine", func() bool { return p.Health().State == Quarantined })
 	e.want("answer 1 0 ")
 	if h := p.Health(); !strings.Contains(h.LastError, "it sent nonsense 32 times, last ") {
 		t.Errorf("%+v", h)
@@ -92,7 +93,7 @@ func TestManyCalls(t *testing.T) {
 	p := mustStart(t, executable(t, "nonsense"), fast)
 	e, s := connect2(p, t)
 	s.Message(message(1, "calls"))
-	eventually(t, "one call too many", func() bool { return p.Health().Nonsense == 1 })
+	wait.For(t, "one call too many", func() bool { return p.Health().Nonsense == 1 })
 	e.mu.Lock()
 	if n := len(e.done); n != sdk.MaxCalls {
 		t.Errorf("%d calls", n)
@@ -102,7 +103,7 @@ func TestManyCalls(t *testing.T) {
 		e.outcome(ext.Outcome{Kind: ext.Consumed})
 	}
 	s.Message(message(2, "calls")) // it has not said that it took them
-	eventually(t, "a quarantine", func() bool { return p.Health().State == Quarantined })
+	wait.For(t, "a quarantine", func() bool { return p.Health().State == Quarantined })
 }
 
 // connect2 is connect where nothing says Started.
@@ -119,7 +120,7 @@ func TestLies(t *testing.T) {
 	e, s := connect2(p, t)
 	s.Message(message(1, "length"))
 	e.want("answer 1 0 ")
-	eventually(t, "another process", func() bool { return p.Health().Restarts == 1 })
+	wait.For(t, "another process", func() bool { return p.Health().Restarts == 1 })
 	if h := p.Health(); !strings.Contains(h.LastError, "larger than max") {
 		t.Errorf("%+v", h)
 	}
@@ -128,16 +129,16 @@ func TestLies(t *testing.T) {
 // TestTalks: what it writes is logged at a rate.
 func TestTalks(t *testing.T) {
 	c := executable(t, "ok")
-	log := &logged{}
-	c.Log = log.logger()
+	log := &wait.Log{}
+	c.Log = log.Logger()
 	p := mustStart(t, c, fast)
 	e, s := connect(t, p)
 	s.Message(message(1, "warn"))
 	e.want("answer 1 2 warned")
-	eventually(t, "a warning, as one", func() bool { return strings.Contains(log.String(), `level=WARN msg="odd n=1 who=\"a b\""`) })
+	wait.For(t, "a warning, as one", func() bool { return strings.Contains(log.String(), `level=WARN msg="odd n=1 who=\"a b\""`) })
 	s.Message(message(2, "talk"))
 	e.want("answer 2 2 said")
-	eventually(t, "lost lines", func() bool { return p.Health().LinesLost > 90_000 })
+	wait.For(t, "lost lines", func() bool { return p.Health().LinesLost > 90_000 })
 	if n := strings.Count(log.String(), "line "); n < 90 {
 		t.Errorf("%d lines", n)
 	}
@@ -149,9 +150,9 @@ func TestTalks(t *testing.T) {
 
 // TestLines: what a plugin writes, as the log has it.
 func TestLines(t *testing.T) {
-	log := &logged{}
+	log := &wait.Log{}
 	var p Plugin
-	l := newLines(log.logger(), &p.linesLost)
+	l := newLines(log.Logger(), &p.linesLost)
 	fmt.Fprint(l, "plain\nhalf")
 	fmt.Fprint(l, " and half\n\n")
 	fmt.Fprintln(l, `{"@level":"warn","@message":"hc","n":1}`)

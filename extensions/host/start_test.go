@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/extensions/sdk"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // TestRefused: each plugin that cannot be loaded is told of in one line, which names it, its path, what is wrong
@@ -204,7 +205,7 @@ func TestSurroundings(t *testing.T) {
 	s.Message(message(3, "comm"))
 	e.want("answer 3 2 ext-ok-and-more")
 	s.Message(message(4, "environ"))
-	eventually(t, "an answer", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.log) > 0 })
+	wait.For(t, "an answer", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return len(e.log) > 0 })
 	env := e.log[0]
 	if strings.Contains(env, "SECRET") || !strings.Contains(env, "PLUGIN_CLIENT_CERT=") {
 		t.Errorf("its environment is\n%s", env)
@@ -277,10 +278,10 @@ func TestByHand(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := executable(t, "hang")
-	log := &logged{}
-	c.Log = log.logger()
+	log := &wait.Log{}
+	c.Log = log.Logger()
 	go func() {
-		eventually(t, "its line in the log", func() bool { return strings.Contains(log.String(), "Godot") })
+		wait.For(t, "its line in the log", func() bool { return strings.Contains(log.String(), "Godot") })
 		cancel()
 	}()
 	p, err := Start(ctx, c)

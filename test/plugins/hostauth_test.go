@@ -21,6 +21,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/extensions/x/hostauth"
 	"github.com/rpcrdma/rpcrdma/props"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 var (
@@ -122,7 +123,7 @@ func TestHostAuthRefused(t *testing.T) {
 			if n := r.dialled() - before; n != 1 {
 				t.Errorf("the client has dialled %d times", n)
 			}
-			eventually(t, "the server's end", func() bool { return g.Connections() == 0 })
+			wait.For(t, "the server's end", func() bool { return g.Connections() == 0 })
 		}
 	})
 }
@@ -130,7 +131,7 @@ func TestHostAuthRefused(t *testing.T) {
 // TestHostAuthTranslated: bound to the addresses, a connection through a translator of them is refused; else it is not.
 func TestHostAuthTranslated(t *testing.T) {
 	with := func(o map[string]string) *ext.Set {
-		return load(t, new(logged), extensions.Spec{Name: props.Name}, extensions.Spec{Name: hostauth.Name, Required: true, Options: o}).Set()
+		return load(t, new(wait.Log), extensions.Spec{Name: props.Name}, extensions.Spec{Name: hostauth.Name, Required: true, Options: o}).Set()
 	}
 	for _, bind := range []string{"none", "addresses"} {
 		g := guard(t, with(keys(t, keyOne, "bind", bind)))
@@ -339,7 +340,7 @@ func TestHostAuthAlone(t *testing.T) {
 func TestHostAuthKilled(t *testing.T) {
 	spec := plugin(t, hostauth.Name)
 	spec.Timeout, spec.Options = time.Second, keys(t, keyOne)
-	there := load(t, new(logged), extensions.Spec{Name: props.Name, Required: true}, spec)
+	there := load(t, new(wait.Log), extensions.Spec{Name: props.Name, Required: true}, spec)
 	g := guard(t, there.Set())
 	here := withProps(t, newImpostor(t, keyOne))
 	c := dial(t, g.url, rpc.WithExtensions(here))
@@ -350,13 +351,13 @@ func TestHostAuthKilled(t *testing.T) {
 	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the process's end", func() bool { return there.Health()[1].Plugin.PID != before.PID })
+	wait.For(t, "the process's end", func() bool { return there.Health()[1].Plugin.PID != before.PID })
 	if err := call(t, c); err != nil {
 		t.Errorf("on the connection that was open: %v", err)
 	}
 	executed := g.executed.Load()
 	var why []string
-	eventually(t, "a new connection", func() bool {
+	wait.For(t, "a new connection", func() bool {
 		err := call(t, dial(t, g.url, rpc.WithExtensions(here)))
 		if err != nil {
 			if why = append(why, fmt.Sprint(err)); g.executed.Load() != executed {

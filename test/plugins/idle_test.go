@@ -13,6 +13,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/extensions"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // caller is a client and server with ten idle plugins, or none, and what makes one call.
@@ -32,7 +33,7 @@ func caller(t testing.TB, loaded *extensions.Loaded) func() {
 		call()
 	}
 	if loaded != nil {
-		eventually(t, "the plugins' two connections", func() bool {
+		wait.For(t, "the plugins' two connections", func() bool {
 			for _, h := range loaded.Health() {
 				if h.Plugin.Connections != 2 || h.Plugin.Waiting != 0 {
 					return false

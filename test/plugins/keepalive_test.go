@@ -13,6 +13,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/extensions/x/keepalive"
 	"github.com/rpcrdma/rpcrdma/props"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 const longest = time.Minute
@@ -28,7 +29,7 @@ func TestKeepAlive(t *testing.T) {
 		}
 		conn := c.Conns()[0]
 		before := c.Counters()
-		eventually(t, "twenty questions and answers", func() bool { return conn.Counters().ControlSent >= before.ControlSent+20 })
+		wait.For(t, "twenty questions and answers", func() bool { return conn.Counters().ControlSent >= before.ControlSent+20 })
 		n, m := conn.Counters(), srv.Counters()
 		if n.CallsSent != before.CallsSent || n.ExtIgnored != 0 || m.ExtIgnored != 0 || n.Dropped != 0 || m.Dropped != 0 || n.ErrorsRecv != 0 || m.ErrorsRecv != 0 {
 			t.Errorf("client %+v, server %+v", n, m)
@@ -51,7 +52,7 @@ func TestPeerGone(t *testing.T) {
 		}
 		conn := c.Conns()[0]
 		sent := conn.Counters().ControlSent
-		eventually(t, "a question", func() bool { return conn.Counters().ControlSent > sent+1 })
+		wait.For(t, "a question", func() bool { return conn.Counters().ControlSent > sent+1 })
 		r.fallSilent(true)
 		select {
 		case <-conn.Done():
@@ -62,7 +63,7 @@ func TestPeerGone(t *testing.T) {
 		if err := conn.Err(); !errors.As(err, &failed) || failed.Extension != keepalive.Name || !strings.Contains(err.Error(), "the peer is gone") {
 			t.Errorf("it ended with %v", err)
 		}
-		eventually(t, "the server's end", func() bool { return srv.Connections() == 0 })
+		wait.For(t, "the server's end", func() bool { return srv.Connections() == 0 })
 		r.fallSilent(false)
 		if err := call(t, c); err != nil {
 			t.Errorf("with the server there again: %v", err)
@@ -78,8 +79,8 @@ func TestPeerWithoutKeepAlive(t *testing.T) {
 		"nothing":         nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv, url := server(t, "iwarp://127.0.0.1:0", rpc.WithExtensions(load(t, new(logged), there...).Set()))
-			here := load(t, new(logged), extensions.Spec{Name: props.Name, Required: true}, extensions.Spec{Name: keepalive.Name, Required: true, Options: quick})
+			srv, url := server(t, "iwarp://127.0.0.1:0", rpc.WithExtensions(load(t, new(wait.Log), there...).Set()))
+			here := load(t, new(wait.Log), extensions.Spec{Name: props.Name, Required: true}, extensions.Spec{Name: keepalive.Name, Required: true, Options: quick})
 			c := dial(t, url, rpc.WithExtensions(here.Set()))
 			if err := call(t, c); err != nil {
 				t.Fatal(err)
@@ -134,7 +135,7 @@ func TestGrant(t *testing.T) {
 				held <- other.Call(context.Background(), echo, &in, &out)
 			}()
 		}
-		eventually(t, "a lower grant", func() bool { return granted() < many })
+		wait.For(t, "a lower grant", func() bool { return granted() < many })
 		release()
 		for range cap(held) {
 			if err := <-held; err != nil {
@@ -142,7 +143,7 @@ func TestGrant(t *testing.T) {
 			}
 		}
 		low := granted()
-		eventually(t, "a higher grant", func() bool { return granted() > low })
+		wait.For(t, "a higher grant", func() bool { return granted() > low })
 		if n := c.Counters().CallsSent; n != calls {
 			t.Errorf("%d calls were made meanwhile", n-calls)
 		}

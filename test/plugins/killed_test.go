@@ -10,6 +10,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/extensions"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // TestKilled: plugins that are killed with -9 on both sides, among 64 callers and while operations of theirs are on their
@@ -46,17 +47,17 @@ func TestKilled(t *testing.T) {
 			more := func(what string) {
 				t.Helper()
 				from := calls.Load()
-				eventually(t, what, func() bool { return calls.Load() > from+1000 || failed.Load() > 0 })
+				wait.For(t, what, func() bool { return calls.Load() > from+1000 || failed.Load() > 0 })
 			}
 			more("calls")
 			for i, side := range []*extensions.Loaded{here, there} {
 				before := side.Health()[0].Plugin
-				eventually(t, "the plugin's connection", func() bool { return side.Health()[0].Plugin.Connections == 1 })
+				wait.For(t, "the plugin's connection", func() bool { return side.Health()[0].Plugin.Connections == 1 })
 				if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
 				more("calls without it")
-				eventually(t, "another process", func() bool {
+				wait.For(t, "another process", func() bool {
 					h := side.Health()[0].Plugin
 					return h.Restarts == 1 && h.PID != 0 && h.PID != before.PID
 				})
@@ -70,7 +71,7 @@ func TestKilled(t *testing.T) {
 			if err := second.Call(context.Background(), echo, &in, &out); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "a new connection of the new processes", func() bool {
+			wait.For(t, "a new connection of the new processes", func() bool {
 				return here.Health()[0].Plugin.Connections == 1 && there.Health()[0].Plugin.Connections == 1
 			})
 			end()

@@ -12,6 +12,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/extensions/kit"
 	"github.com/rpcrdma/rpcrdma/props"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // TestFirstExtension: what the kit writes, built outside of the tree, runs on both ends of a connection over iWARP: the
@@ -38,12 +39,12 @@ func TestFirstExtension(t *testing.T) {
 		"props as a plugin": plugin(t, "props"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var said, there logged
+			var said, there wait.Log
 			here, far := load(t, &said, carrier, first), load(t, &there, carrier, first)
 			url := serve(t, "iwarp://127.0.0.1:0", rpc.WithExtensions(far.Set()))
 			id := here.Set().Declared(1).Props[0].ID
 			// A machine may be too busy for a plugin to offer in time; then the connection has it not, and another is made.
-			for tries := 0; !said.has("outcome=answered answer=\\\"GOOD DAY\\\""); tries++ {
+			for tries := 0; !said.Has("outcome=answered answer=\\\"GOOD DAY\\\""); tries++ {
 				if tries == 20 {
 					t.Fatalf("no greeting on any of %d connections:\n%s", tries, said.String())
 				}
@@ -52,7 +53,7 @@ func TestFirstExtension(t *testing.T) {
 				if err := c.Call(context.Background(), echo, &in, &out); err != nil {
 					t.Fatal(err)
 				}
-				for end := time.Now().Add(3 * time.Second); !said.has("greeted") && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				for end := time.Now().Add(3 * time.Second); !said.Has("greeted") && time.Now().Before(end); time.Sleep(time.Millisecond) {
 				}
 				x, ok := here.Set().At(0).(*props.Extension)
 				if !ok {
@@ -68,7 +69,7 @@ func TestFirstExtension(t *testing.T) {
 				}
 				mine, _ := ours.Get(id)
 				its, _ := theirs.Get(id)
-				if mine.Listed && its.Listed != said.has("greeted") || its.Listed && !its.Fixed {
+				if mine.Listed && its.Listed != said.Has("greeted") || its.Listed && !its.Fixed {
 					t.Fatalf("ours is %+v, the server's %+v, and the log says:\n%s", mine, its, said.String())
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/props"
 	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
+	"github.com/rpcrdma/rpcrdma/test/self"
 )
 
 // The test binary is the plugin too: rpcrdma-ext-busy, rpcrdma-ext-idleN, and those that come with the program.
@@ -91,20 +91,7 @@ func (s *chat) Closed(error) {}
 // plugin is the Spec of one.
 func plugin(t testing.TB, name string) extensions.Spec {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "rpcrdma-ext-"+name)
-	if os.Link(self, path) != nil {
-		b, err := os.ReadFile(self)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, b, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	path := self.As(t, "rpcrdma-ext-"+name)
 	digest, err := extensions.Digest(path)
 	if err != nil {
 		t.Fatal(err)
@@ -188,37 +175,4 @@ func dial(t testing.TB, url string, opts ...rpc.Option) *rpc.Client {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in a minute: %s", what)
-		}
-	}
-}
-
-// logged is a log to look into.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) has(s string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), s)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -2,7 +2,6 @@ package properties
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/extensions/sdk"
 	"github.com/rpcrdma/rpcrdma/props"
+	"github.com/rpcrdma/rpcrdma/test/self"
 )
 
 // plugin is the name under which the test binary is the extension in a process of its own.
@@ -49,21 +49,11 @@ func TestCompiledIn(t *testing.T) {
 }
 
 func TestPlugin(t *testing.T) {
-	self, err := os.Executable()
+	path := self.As(t, plugin)
+	digest, err := extensions.Digest(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), plugin)
-	if os.Link(self, path) != nil {
-		if err := os.WriteFile(path, b, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	digest := fmt.Sprintf("%x", sha256.Sum256(b))
 	running := make(map[string]ext.Extension) // by its options: one process serves any number of connections
 	Run(t, func(tb testing.TB, options map[string]string) ext.Extension {
 		if x := running[fmt.Sprint(options)]; x != nil {
