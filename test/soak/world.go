@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,8 +162,10 @@ type stage struct {
 	verbs.Provider
 }
 
-func newStage(n int) *stage {
-	s := &stage{scheme: fmt.Sprintf("soak%d", n)}
+var stages atomic.Int64
+
+func newStage() *stage {
+	s := &stage{scheme: fmt.Sprintf("soak%d", stages.Add(1))} // tests may run more than once
 	verbs.Register(s.scheme, s)
 	return s
 }
