@@ -266,6 +266,9 @@ func (in *inbound) unwrapped(h *wire.Header, payload []byte, buf buffer, release
 	if watcher != nil {
 		info = append([]byte{}, h.OptInfo...)
 	}
+	c.mu.Lock()
+	c.counters.Wrapped++ // before its caller goes on, or its procedure
+	c.mu.Unlock()
 	var taken bool
 	if reply {
 		taken = in.reply(h, payload, in.invalidated, release)
@@ -274,17 +277,19 @@ func (in *inbound) unwrapped(h *wire.Header, payload []byte, buf buffer, release
 		taken = in.call(h, payload, buf, release)
 	}
 	if !taken {
+		c.mu.Lock()
+		c.counters.Wrapped--
+		c.mu.Unlock()
 		if release != nil {
 			release()
 		}
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.counters.Wrapped++
 	if watcher == nil {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s.full() {
 		c.counters.AttachLost++
 		return

@@ -171,6 +171,27 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
+// TestWrappedIsCounted: a call that an operation carries is counted before its procedure runs, so before it is answered.
+func TestWrappedIsCounted(t *testing.T) {
+	here, there := newTagger(), newTagger()
+	var seen, late atomic.Int64
+	f := serve(t, "loopback://127.0.0.1:0", rpc.WithExtensions(setOf(t, there)), rpc.WithServerInterceptor(func(ctx context.Context, r *rpc.Request, next rpc.HandlerFunc) error {
+		if op, _ := r.Attached(); op != 0 && r.Peer().Conn().Counters().Wrapped < uint64(seen.Add(1)) {
+			late.Add(1)
+		}
+		return next(ctx, r)
+	}))
+	c := dial(t, f.url, rpc.WithExtensions(setOf(t, here)))
+	ss := begun(t, c, []*tagger{here}, []*tagger{there})
+	ss[0].conn.Attach("tag", []byte("abcde"))
+	for range 10 {
+		checkCalls(t, c, 100)
+	}
+	if seen.Load() != 40 || late.Load() > 0 {
+		t.Errorf("%d of %d wrapped calls were not counted when their procedures ran", late.Load(), seen.Load())
+	}
+}
+
 // TestAttachmentRefused: a server that does not know the operation executes the call once, without; so it does the calls that
 // follow, and those that were on their way.
 func TestAttachmentRefused(t *testing.T) {
