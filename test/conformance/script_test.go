@@ -45,8 +45,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	held N / release       N calls of HOLD are being served / all of them end
 //	private [OCTETS]       what the peers of later connections say of themselves
 //	peer                   a client of ours has connected; its connection becomes the peer
-//	call PROC ARG… [into N]… [max N] [grow N] [for MS] [gss]  our client calls
+//	call PROC ARG… [into N]… [max N] [grow N] [gss]  our client calls
 //	back PROC ARG… …       our server calls back who called BIND
+//	cancel                 the caller of the last call wants no more of it
 //	done [N] [OCTETS]      the last call, or the N-th, ends well, with these octets as results
 //	fails [N] ERROR        it ends with that error
 //	quiet                  nothing comes for a while
@@ -122,10 +123,11 @@ type exposed struct {
 }
 
 type outcome struct {
-	done chan struct{}
-	err  error
-	res  results
-	into [][]byte
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+	res    results
+	into   [][]byte
 }
 
 func runScripts(t *testing.T, client bool, scripts []script) {
@@ -285,7 +287,7 @@ func (x *session) step() {
 	case "private":
 		b := x.bytes(nil, rest)
 		x.door.private.Store(&b)
-	case "peer", "call", "back", "done", "fails":
+	case "peer", "call", "back", "cancel", "done", "fails":
 		x.clientStep(word, rest, args)
 	case "op", "ask", "ended", "pending", "noted", "offer", "attach", "open", "limit", "level", "over", "value", "props":
 		x.extStep(word, rest, args)
@@ -503,6 +505,8 @@ func (x *session) clientStep(word, rest string, args []string) {
 		x.call(rest, x.client)
 	case "back":
 		x.call(rest, x.house.back)
+	case "cancel":
+		x.calls[len(x.calls)-1].cancel()
 	case "done":
 		o, rest := x.ended(args, rest)
 		if o.err != nil {
@@ -546,10 +550,10 @@ func (x *session) call(line string, c caller) {
 	x.t.Helper()
 	toks := fields(line)
 	proc := procedures[toks[0]]
-	o := &outcome{done: make(chan struct{}), res: results{proc: proc}}
+	ctx, cancel := context.WithCancel(context.Background())
+	o := &outcome{cancel: cancel, done: make(chan struct{}), res: results{proc: proc}}
 	args := arguments{bulk: proc.Binding.Args}
 	opts := []rpc.CallOption{rpc.MaxReply(16)}
-	ctx, cancel := context.WithCancel(context.Background())
 	for i := 1; i < len(toks); i++ {
 		tok := toks[i]
 		n, err := strconv.Atoi(tok)
@@ -567,9 +571,6 @@ func (x *session) call(line string, c caller) {
 		case tok == "grow":
 			i++
 			opts = append(opts, rpc.MayGrow(x.number(toks[i])))
-		case tok == "for":
-			i++
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(x.number(toks[i]))*time.Millisecond)
 		case err == nil:
 			args.items = append(args.items, uint32(n))
 		default:
@@ -600,7 +601,7 @@ func failure(err error, name string) bool {
 	}
 	want, ok := map[string]error{
 		"BadReply": engine.ErrBadReply, "Timeout": engine.ErrTimeout, "Version": engine.ErrVersion,
-		"Lost": net.ErrClosed, "Deadline": context.DeadlineExceeded, "TooLong": verbs.ErrTooLong,
+		"Lost": net.ErrClosed, "Cancelled": context.Canceled, "TooLong": verbs.ErrTooLong,
 	}[name]
 	return ok && errors.Is(err, want)
 }
