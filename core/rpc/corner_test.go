@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/binding"
@@ -199,21 +202,23 @@ func TestTCPClientThatDoesNotRead(t *testing.T) {
 
 // TestCloseInBackoff: a client that waits to connect again closes at once.
 func TestCloseInBackoff(t *testing.T) {
-	f := serve(t, "loopback://127.0.0.1:0")
-	c := dial(t, f.url, rpc.WithRetransmits(1000), rpc.WithLossLimit(1000))
-	done := make(chan error, 1)
-	go func() { done <- c.Call(ctx(t), procWait, bulk(nil), nil) }()
-	<-f.inside
-	f.srv.Close()
-	time.Sleep(500 * time.Millisecond) // the pauses grow
-	start := time.Now()
-	c.Close()
-	if d := time.Since(start); d > 200*time.Millisecond {
-		t.Errorf("Close took %v", d)
-	}
-	if err := <-done; !errors.Is(err, rpc.ErrClosed) {
-		t.Errorf("the call: %v, want ErrClosed", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, "loopback://127.0.0.1:0")
+		c := dial(t, f.url, rpc.WithRetransmits(1000), rpc.WithLossLimit(1000))
+		done := make(chan error, 1)
+		go func() { done <- c.Call(ctx(t), procWait, bulk(nil), nil) }()
+		<-f.inside
+		f.srv.Close()
+		time.Sleep(5 * time.Second) // the pauses grow
+		start := time.Now()
+		c.Close()
+		if d := time.Since(start); d > 0 {
+			t.Errorf("Close took %v", d)
+		}
+		if err := <-done; !errors.Is(err, rpc.ErrClosed) {
+			t.Errorf("the call: %v, want ErrClosed", err)
+		}
+	})
 }
 
 // TestShutdownCutShort: Shutdown whose context ends cuts calls off and says so.
@@ -254,20 +259,29 @@ func TestRegisterPanics(t *testing.T) {
 	}
 }
 
-// TestManyWorkers: no more handlers run at once than workers are allowed, and all calls are served.
+// TestWorkersAreBounded: as many handlers run at once as workers are allowed, and no more; all calls are served.
 func TestWorkersAreBounded(t *testing.T) {
 	f := serve(t, "loopback://127.0.0.1:0", rpc.WithWorkers(12)) // a quarter for one connection
-	var running, most atomic.Int32
+	var running atomic.Int32
+	three := make(chan struct{})
+	open := sync.OnceFunc(func() { close(three) })
 	slow := &rpc.Proc{Program: program + 4, Version: 1, Number: 1, Name: "SLOW"}
 	f.srv.Register(program+4, 1, rpc.Method{Proc: slow, Handler: func(context.Context, *rpc.Request) error {
-		n := running.Add(1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		switch n := running.Add(1); {
+		case n == 3:
+			open()
+		case n > 3:
+			t.Errorf("%d handlers run at once, want 3", n)
 		}
-		time.Sleep(time.Millisecond)
+		<-three // the first ones wait for one another
+		runtime.Gosched()
 		running.Add(-1)
 		return nil
 	}})
 	c := dial(t, f.url)
+	if err := c.Call(ctx(t), procEcho, blob("x"), nil); err != nil { // for the credits
+		t.Fatal(err)
+	}
 	done := make(chan error)
 	for range 40 {
 		go func() { done <- c.Call(ctx(t), slow, nil, nil) }()
@@ -276,9 +290,6 @@ func TestWorkersAreBounded(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	}
-	if n := most.Load(); n != 3 {
-		t.Errorf("%d handlers ran at once, want 3", n)
 	}
 }
 

@@ -195,7 +195,7 @@ func overTCPFrom(from, addr string) way {
 		}
 		defer nc.Close()
 		nc.Write(append(rpcmsg.AppendMark(nil, len(msg), true), msg...))
-		nc.SetReadDeadline(time.Now().Add(5 * time.Second))
+		nc.SetReadDeadline(time.Now().Add(time.Minute))
 		var mark [4]byte
 		if _, err := io.ReadFull(nc, mark[:]); err != nil {
 			t.Fatal(err)

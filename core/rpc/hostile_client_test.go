@@ -400,6 +400,7 @@ func TestBadKey(t *testing.T) {
 			body := bad(h)
 			r := rawDial(t, f.url)
 			r.good(1, v)
+			wait.For(t, "the server to count the connection", func() bool { return f.srv.Connections() == 1 })
 			r.send(enc(h), body)
 			select {
 			case <-r.gone:

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
@@ -198,24 +199,26 @@ func cancelAtRandom(t *testing.T, url string) {
 }
 
 func TestTimeout(t *testing.T) {
-	f := serve(t, "loopback://127.0.0.1:0")
-	c := dial(t, f.url, rpc.WithCallTimeout(80*time.Millisecond))
-	defer close(f.wait)
-	bg := context.Background()
-	for range 2 { // the second waits behind the first, whose reply would confirm the version
-		if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, engine.ErrTimeout) {
-			t.Errorf("%v, want ErrTimeout", err)
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, "loopback://127.0.0.1:0")
+		c := dial(t, f.url, rpc.WithCallTimeout(80*time.Millisecond))
+		defer close(f.wait)
+		bg := context.Background()
+		for range 2 { // the second waits behind the first, whose reply would confirm the version
+			if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, engine.ErrTimeout) {
+				t.Errorf("%v, want ErrTimeout", err)
+			}
 		}
-	}
-	c = dial(t, f.url, rpc.WithCallTimeout(80*time.Millisecond))
-	for range 2 {
-		if err := c.Call(bg, procEcho, blob("x"), nil); err != nil {
-			t.Errorf("a call that is answered: %v", err)
+		c = dial(t, f.url, rpc.WithCallTimeout(80*time.Millisecond))
+		for range 2 {
+			if err := c.Call(bg, procEcho, blob("x"), nil); err != nil {
+				t.Errorf("a call that is answered: %v", err)
+			}
+			if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, engine.ErrTimeout) {
+				t.Errorf("%v, want ErrTimeout", err)
+			}
 		}
-		if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, engine.ErrTimeout) {
-			t.Errorf("%v, want ErrTimeout", err)
-		}
-	}
+	})
 }
 
 func TestConnectionLost(t *testing.T) {

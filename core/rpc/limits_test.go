@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/test/wait"
 )
@@ -21,7 +22,8 @@ type mute struct{ gone chan struct{} }
 func (m *mute) Complete([]verbs.Completion) {}
 func (m *mute) Disconnected(error)          { close(m.gone) }
 
-// strangers connect n times from local to target, and hold on to what they got until the test ends.
+// strangers connect n times from local to target, and hold on to what they got until the test ends. Over TCP they learn
+// by a NULL call whether they got in.
 func strangers(t testing.TB, target, local string, n int) (up []*mute, refused int) {
 	t.Helper()
 	u, err := url.Parse(target)
@@ -36,12 +38,17 @@ func strangers(t testing.TB, target, local string, n int) (up []*mute, refused i
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { c.Close() })
-			c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-			if _, err := c.Read(make([]byte, 1)); err != nil && !errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) {
+			null := call(1, 0)
+			c.Write(append(rpcmsg.AppendMark(nil, len(null), true), null...)) // who is refused may have been closed already
+			c.SetReadDeadline(time.Now().Add(time.Minute))
+			switch _, err := c.Read(make([]byte, 1)); {
+			case err == nil:
+				up = append(up, nil)
+			case isTimeout(err):
+				t.Fatal("neither served nor refused")
+			default:
 				refused++
-				continue
 			}
-			up = append(up, nil)
 		}
 		return up, refused
 	}

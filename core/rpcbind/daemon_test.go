@@ -60,12 +60,11 @@ func startDaemon(t *testing.T) {
 		c.Wait()
 		os.Remove(Socket)
 	})
-	for range 500 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if cl, err := DialTCP(t.Context(), "127.0.0.1"); err == nil {
 			cl.Close()
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("rpcbind does not start")
 }

@@ -43,7 +43,7 @@ const (
 )
 
 // patience is how long the peer waits for what must come; only a failure takes so long.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // good is private data as our own ends send it (RFC 8797 §4).
 var good = wire.PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096}.Append(nil)
