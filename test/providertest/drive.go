@@ -4,9 +4,14 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
+
+// idle is slept between two attempts at something: who only tries again keeps Go's poller from the core that it
+// needs, if there is but one.
+const idle = 100 * time.Microsecond
 
 // driver is e's Driver, or skips the check.
 func (w *world) driver(e *end) verbs.Driver {
@@ -227,7 +232,9 @@ var driveChecks = []check{
 			wg.Go(func() {
 				for asked := 0; !stop.Load() && w.ctx.Err() == nil; {
 					asked = 0
-					d.Drive(func() bool { asked++; return asked > k+1 || stop.Load() })
+					if !d.Drive(func() bool { asked++; return asked > k+1 || stop.Load() }) {
+						time.Sleep(idle) // another leads
+					}
 					d.Kick()
 				}
 			})
@@ -266,6 +273,7 @@ func closedBy(wg *sync.WaitGroup, d verbs.Driver) <-chan struct{} {
 				return
 			default:
 				d.Kick()
+				time.Sleep(idle)
 			}
 		}
 	}()

@@ -26,7 +26,7 @@ type Options struct {
 	Stall func(t *testing.T, addr string) (stop func())
 	// Skip names checks ("group/check", spaces as they are) that do not hold, and why.
 	Skip map[string]string
-	// Hang is how long a check waits for what must happen; 0: 10 s.
+	// Hang is how long a check waits for what must happen; 0: a minute, since a machine may be busy.
 	Hang time.Duration
 }
 
@@ -67,7 +67,7 @@ func Run(t *testing.T, provider func(t *testing.T) verbs.Provider, o ...Options)
 		opt.Listen = "127.0.0.1:0"
 	}
 	if opt.Hang == 0 {
-		opt.Hang = 10 * time.Second
+		opt.Hang = time.Minute
 	}
 	p := provider(t)
 	if _, err := p.Probe(context.Background()); err != nil {
