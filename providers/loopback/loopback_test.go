@@ -298,9 +298,6 @@ func TestResidentReaderTakesOver(t *testing.T) {
 
 // A steady state allocates nothing, whichever way it goes.
 func TestNoAllocations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	run := map[string]func(){"ping-pong with a leader": pingPong(t)}
 
 	a, b, da, db := pair(t, nil)
