@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/extensions/sdk"
@@ -130,17 +131,56 @@ func setFrom(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], word)
 }
 
-// freeport NAME: sets the variable to a port that nobody listens on just now.
+// freeport NAME: sets the variable to a port that nobody listens on but whom the script starts.
 func freePort(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeport NAME")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, release, err := reservePort()
 	if err != nil {
 		ts.Fatalf("freeport: %v", err)
 	}
-	ts.Setenv(args[0], fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
-	l.Close()
+	ts.Defer(release)
+	ts.Setenv(args[0], fmt.Sprint(port))
+}
+
+// reservePort binds a port of 127.0.0.1 without listening: the kernel gives it to nobody who wants any, and lets those bind
+// who ask for it and may share it, as Go's listeners may.
+func reservePort() (port int, release func(), err error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	release = func() { unix.Close(fd) }
+	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at, named := unix.Getsockname(fd)
+	if err := errors.Join(err, named); err != nil {
+		release()
+		return 0, nil, err
+	}
+	return at.(*unix.SockaddrInet4).Port, release, nil
+}
+
+func TestReservePort(t *testing.T) {
+	port, release, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	at := fmt.Sprintf("127.0.0.1:%d", port)
+	if _, err := net.Dial("tcp", at); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("before anybody listens: %v", err)
+	}
+	for range 2 { // one after the other
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := net.Listen("tcp", at); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("a second listener: %v", err)
+		}
+		l.Close()
+	}
 }
 
 // awaitport PORT: waits until somebody listens there.
@@ -232,7 +272,7 @@ func misbehave(c net.Conn, how string) {
 	switch how {
 	case "http": // another protocol
 		io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-		time.Sleep(200 * time.Millisecond)
+		io.Copy(io.Discard, c) // whoever closes with input unread takes back what it has said
 	case "hangup":
 	case "halfmpa": // stops within MPA's first frame
 		c.Write(reply[:9])
