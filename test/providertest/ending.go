@@ -118,10 +118,16 @@ var states = []struct {
 						}
 						return
 					}
+					if n == 0 {
+						time.Sleep(idle) // there is no room
+					}
 				}
 			})
 		}
-		w.Cleanup(wg.Wait) // runs before the domains are closed: the connection has ended by then
+		w.Cleanup(func() { // runs before the domains are closed
+			a.conn.Abort(nil) // where the check has failed: else the connection has ended by then
+			wg.Wait()
+		})
 		for range 4 {
 			among(w, "goroutines", started)
 		}
