@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,19 +55,36 @@ func TestHangsAtStart(t *testing.T) {
 			t.Parallel()
 			c := executable(t, mode)
 			c.RunDir = t.TempDir()
-			c.StartTimeout = 10 * time.Second // in which it comes as far as where it hangs
-			wantRefused(t, c, tune{}, []string{"it did not come up within 10s", said})
+			c.StartTimeout = 3 * time.Second
+			err := refusal(t, c, tune{})
+			for c.StartTimeout < time.Minute && !strings.Contains(err.Error(), said) { // it has not come as far as where it hangs
+				c.StartTimeout *= 2
+				err = refusal(t, c, tune{})
+			}
+			wantIn(t, c, err, []string{fmt.Sprintf("it did not come up within %v", c.StartTimeout), said})
 		})
 	}
 }
 
 func wantRefused(t *testing.T, c Config, u tune, want []string) {
 	t.Helper()
+	wantIn(t, c, refusal(t, c, u), want)
+}
+
+// refusal is the error of a start that must fail.
+func refusal(t *testing.T, c Config, u tune) error {
+	t.Helper()
 	p, err := start(context.Background(), c, u)
 	if err == nil {
 		p.Close()
 		t.Fatal("it has been loaded")
 	}
+	return err
+}
+
+// wantIn checks what a refusal says, and leaves.
+func wantIn(t *testing.T, c Config, err error, want []string) {
+	t.Helper()
 	var s *StartError
 	if !errors.As(err, &s) {
 		t.Errorf("%T is no StartError", err)
@@ -277,15 +295,18 @@ func TestByHand(t *testing.T) {
 // TestCancelled: Start ends with its context.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	c := executable(t, "hang")
 	log := &wait.Log{}
 	c.Log = log.Logger()
+	started := make(chan error, 1)
 	go func() {
-		wait.For(t, "its line in the log", func() bool { return strings.Contains(log.String(), "Godot") })
-		cancel()
+		_, err := Start(ctx, c)
+		started <- err
 	}()
-	p, err := Start(ctx, c)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled start: %v, %v", p, err)
+	wait.For(t, "its line in the log", func() bool { return strings.Contains(log.String(), "Godot") })
+	cancel()
+	if err := <-started; !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled start: %v", err)
 	}
 }
