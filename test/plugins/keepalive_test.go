@@ -135,14 +135,14 @@ func TestGrant(t *testing.T) {
 				held <- other.Call(context.Background(), echo, &in, &out)
 			}()
 		}
-		wait.For(t, "a lower grant", func() bool { return granted() < many })
+		low := many
+		wait.For(t, "a lower grant", func() bool { low = granted(); return low < many })
 		release()
 		for range cap(held) {
 			if err := <-held; err != nil {
 				t.Error(err)
 			}
 		}
-		low := granted()
 		wait.For(t, "a higher grant", func() bool { return granted() > low })
 		if n := c.Counters().CallsSent; n != calls {
 			t.Errorf("%d calls were made meanwhile", n-calls)

@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,23 +54,29 @@ func TestFirstExtension(t *testing.T) {
 				if err := c.Call(context.Background(), echo, &in, &out); err != nil {
 					t.Fatal(err)
 				}
-				for end := time.Now().Add(3 * time.Second); !said.Has("greeted") && time.Now().Before(end); time.Sleep(time.Millisecond) {
-				}
 				x, ok := here.Set().At(0).(*props.Extension)
-				if !ok {
+				if !ok { // what it exchanged is not seen here
+					for end := time.Now().Add(3 * time.Second); !said.Has("greeted") && time.Now().Before(end); time.Sleep(time.Millisecond) {
+					}
 					continue
 				}
-				ours, err := x.Local(c.Conns()[0].ID())
-				if err != nil {
-					t.Fatal(err)
-				}
-				theirs, err := x.Peer(c.Conns()[0].ID())
-				if err != nil {
+				conn := c.Conns()[0].ID()
+				ctx, cancel := context.WithTimeout(context.Background(), longest)
+				err := x.Wait(ctx, conn)
+				cancel()
+				ours, local := x.Local(conn)
+				theirs, peer := x.Peer(conn)
+				if err := errors.Join(err, local, peer); err != nil {
 					t.Fatal(err)
 				}
 				mine, _ := ours.Get(id)
 				its, _ := theirs.Get(id)
-				if mine.Listed && its.Listed != said.Has("greeted") || its.Listed && !its.Fixed {
+				switch {
+				case its.Listed && !its.Fixed:
+					t.Fatalf("the server's is %+v", its)
+				case mine.Listed && its.Listed:
+					wait.For(t, "a greeting", func() bool { return said.Has("greeted") })
+				case mine.Listed && said.Has("greeted"):
 					t.Fatalf("ours is %+v, the server's %+v, and the log says:\n%s", mine, its, said.String())
 				}
 			}
