@@ -7,5 +7,9 @@ import (
 
 // TestRequester answers our client.
 func TestRequester(t *testing.T) {
-	runScripts(t, true, slices.Concat(requesterV1(), requesterChunks(), requesterV2(), backwardClient()))
+	runScripts(t, true, toRequester())
+}
+
+func toRequester() []script {
+	return slices.Concat(requesterV1(), requesterChunks(), requesterV2(), backwardClient())
 }

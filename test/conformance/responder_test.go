@@ -7,5 +7,9 @@ import (
 
 // TestResponder sends to our server.
 func TestResponder(t *testing.T) {
-	runScripts(t, false, slices.Concat(responderV1(), responderChunks(), responderV2(), backwardServer()))
+	runScripts(t, false, toResponder())
+}
+
+func toResponder() []script {
+	return slices.Concat(responderV1(), responderChunks(), responderV2(), backwardServer())
 }
