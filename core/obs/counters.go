@@ -33,7 +33,6 @@ type Counters struct {
 	Cancelled                    uint64
 	ZeroCredit                   uint64 // grants of 0 taken as 1
 	BadInvalidate                uint64 // rdma_inv_handle that names no handle of its header, or a wrong key invalidated
-	PulledUp                     uint64 // bytes of RPC messages copied into send buffers
 
 	// Of extensions (version 2). What is refused or discarded on arrival is in ErrorsSent and Dropped.
 	ControlSent     uint64 // operations without an RPC sent, answers included

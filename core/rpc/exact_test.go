@@ -119,3 +119,45 @@ func TestSystemCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestCopiedBytes counts what is copied of a MiB that travels by chunk: at the engine, which puts messages together in send
+// buffers, nothing of it; at the provider what came in one read with the header of its frame.
+func TestCopiedBytes(t *testing.T) {
+	const n = 1 << 20
+	for _, tc := range []struct {
+		name             string
+		inline, provider uint64 // bytes at the client, at most
+		call             func(*rpc.Client) error
+	}{
+		{"read", 128, n / 8, func(c *rpc.Client) error {
+			return c.Call(context.Background(), procRead, readArgs(n), new(bulk), rpc.Into(make([]byte, n)))
+		}},
+		{"write", 128, 2048, func(c *rpc.Client) error {
+			return c.Call(context.Background(), procWrite, bulk(make([]byte, n)), new(number))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				counter.Network = new(memory.Network)
+				c := dial(t, serve(t, "iwarp-counted://127.0.0.1:0?mtu=65500").url+"?mtu=65500")
+				counts := func() (inline, copied, placed uint64) {
+					if err := tc.call(c); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					var s verbs.Stats
+					c.Conns()[0].Fabric(&s)
+					n := c.Counters()
+					return n.InlineBytes, s.CopiedBytes, n.ReadBytes + n.WriteBytes
+				}
+				i, p, m := counts() // the version is settled
+				inline, copied, placed := counts()
+				inline, copied, placed = inline-i, copied-p, placed-m
+				t.Logf("%d bytes in messages, %d copied by the provider", inline, copied)
+				if placed != n || inline > tc.inline || copied > tc.provider {
+					t.Errorf("%d bytes placed, %d in messages, %d copied by the provider; want %d, at most %d and %d", placed, inline, copied, n, tc.inline, tc.provider)
+				}
+			})
+		})
+	}
+}
