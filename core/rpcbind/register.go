@@ -30,9 +30,6 @@ type Registration struct {
 	ours []Mapping
 }
 
-// Mappings are those registered.
-func (r *Registration) Mappings() []Mapping { return r.ours }
-
 // Register registers mappings with the rpcbind of this machine at path (Socket), all or none. One of a server that was
 // killed, whose port nobody listens on, is replaced; one of a server that is there is a *TakenError.
 func Register(ctx context.Context, path string, want []Mapping) (*Registration, error) {

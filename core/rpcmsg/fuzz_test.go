@@ -106,18 +106,15 @@ func FuzzRecords(f *testing.F) {
 	f.Add(unhex(f, "00000000 00000000 80000000 ffffffff"), uint8(1))
 	f.Fuzz(func(t *testing.T, stream []byte, piece uint8) {
 		const limit = 64
-		whole, wantErr := feed(NewRecords(limit), stream, all, false)
+		whole, wantErr := feed(NewRecords(limit), stream, all)
 		cut := func(n int) int { return min(n, int(piece)+1) }
-		for _, direct := range []bool{false, true} {
-			s := NewRecords(limit)
-			recs, err := feed(s, stream, cut, direct)
-			if err != wantErr || len(recs) != len(whole) {
-				t.Fatalf("%d records, %v; whole %d, %v", len(recs), err, len(whole), wantErr)
-			}
-			for i := range recs {
-				if len(recs[i]) > limit || !bytes.Equal(recs[i], whole[i]) {
-					t.Fatalf("record %d: %x, whole %x", i, recs[i], whole[i])
-				}
+		recs, err := feed(NewRecords(limit), stream, cut)
+		if err != wantErr || len(recs) != len(whole) {
+			t.Fatalf("%d records, %v; whole %d, %v", len(recs), err, len(whole), wantErr)
+		}
+		for i := range recs {
+			if len(recs[i]) > limit || !bytes.Equal(recs[i], whole[i]) {
+				t.Fatalf("record %d: %x, whole %x", i, recs[i], whole[i])
 			}
 		}
 	})

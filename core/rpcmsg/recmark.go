@@ -50,9 +50,8 @@ const (
 	firstBuffer = 64 << 10
 )
 
-// Records cuts a TCP stream into records. It reads no socket: bytes are given to Feed, or read
-// straight into Space. A fault is the end of the stream, because nothing tells where the next
-// record begins.
+// Records cuts a TCP stream into records. It reads no socket: bytes are given to Feed. A fault
+// is the end of the stream, because nothing tells where the next record begins.
 //
 //	              4 bytes of header
 //	   ┌────────────────────────────────────┐
@@ -107,7 +106,8 @@ func (s *Records) Feed(p []byte) (rec []byte, n int, err error) {
 		}
 		for s.left > 0 && len(rest) > 0 {
 			k := copy(s.space(), rest)
-			s.fill(k)
+			s.buf = s.buf[:len(s.buf)+k]
+			s.left -= k
 			n += k
 			rest = rest[k:]
 		}
@@ -119,25 +119,6 @@ func (s *Records) Feed(p []byte) (rec []byte, n int, err error) {
 		}
 	}
 	return nil, n, s.err
-}
-
-// Space is memory for the bytes that come next, within a fragment; nil where a header is
-// expected, or the fragment is small enough to be fed. Reading into it saves Feed's copy; Advance
-// tells how many bytes came.
-func (s *Records) Space() []byte {
-	if s.err != nil || !s.body || s.left == 0 {
-		return nil
-	}
-	return s.space()
-}
-
-// Advance takes the first n bytes of Space; rec is as in Feed.
-func (s *Records) Advance(n int) (rec []byte) {
-	s.fill(n)
-	if s.left > 0 {
-		return nil
-	}
-	return s.endFragment()
 }
 
 // begin reads the fragment header that is complete now.
@@ -173,14 +154,6 @@ func (s *Records) space() []byte {
 		s.buf = grown
 	}
 	return s.buf[n:min(cap(s.buf), n+s.left)]
-}
-
-func (s *Records) fill(n int) {
-	if n < 0 || n > s.left || n > cap(s.buf)-len(s.buf) {
-		panic("rpcmsg: more bytes than Space had")
-	}
-	s.buf = s.buf[:len(s.buf)+n]
-	s.left -= n
 }
 
 // endFragment returns the record if the fragment was the last one.

@@ -9,16 +9,8 @@ import (
 )
 
 // feed gives stream to s in pieces that next says, and collects the records.
-func feed(s *Records, stream []byte, next func(max int) int, direct bool) (recs [][]byte, err error) {
+func feed(s *Records, stream []byte, next func(max int) int) (recs [][]byte, err error) {
 	for len(stream) > 0 {
-		if sp := s.Space(); direct && sp != nil {
-			n := copy(sp[:min(len(sp), next(len(sp)))], stream)
-			stream = stream[n:]
-			if rec := s.Advance(n); rec != nil {
-				recs = append(recs, bytes.Clone(rec))
-			}
-			continue
-		}
 		p := stream[:next(len(stream))]
 		stream = stream[len(p):]
 		for len(p) > 0 {
@@ -59,7 +51,7 @@ func TestRecords(t *testing.T) {
 	} {
 		for how, next := range map[string]func(int) int{"whole": all, "byte by byte": one} {
 			s := NewRecords(8)
-			recs, err := feed(s, unhex(t, tc.hex), next, false)
+			recs, err := feed(s, unhex(t, tc.hex), next)
 			if !errors.Is(err, tc.err) || len(recs) != len(tc.want) {
 				t.Errorf("%s, %s: %q %v", tc.name, how, recs, err)
 				continue
@@ -73,7 +65,7 @@ func TestRecords(t *testing.T) {
 				t.Errorf("%s, %s: pending at the end", tc.name, how)
 			}
 			if err != nil {
-				if _, n, again := s.Feed([]byte{1, 2, 3}); again != err || n != 0 || s.Space() != nil {
+				if _, n, again := s.Feed([]byte{1, 2, 3}); again != err || n != 0 {
 					t.Errorf("%s: the fault does not stick: %v", tc.name, again)
 				}
 			}
@@ -153,7 +145,7 @@ func TestRecordViews(t *testing.T) {
 	}
 }
 
-// TestRecordIdentity: records in any fragments, fed in any pieces or read into Space.
+// TestRecordIdentity: records in any fragments, fed in any pieces.
 func TestRecordIdentity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 300), 1, 5).Draw(t, "records")
@@ -175,7 +167,7 @@ func TestRecordIdentity(t *testing.T) {
 		}
 		s := NewRecords(300)
 		next := func(max int) int { return rapid.IntRange(1, max).Draw(t, "piece") }
-		recs, err := feed(s, stream, next, rapid.Bool().Draw(t, "direct"))
+		recs, err := feed(s, stream, next)
 		if errors.Is(err, ErrFragments) {
 			t.Skip("too many empty fragments")
 		}

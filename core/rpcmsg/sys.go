@@ -59,15 +59,6 @@ func (s *Sys) Auth() (Auth, error) {
 	return Auth{Flavor: AuthSys, Body: w.Bytes()}, w.Err()
 }
 
-// AppendSys appends the AUTH_SYS credential of s without encoding it elsewhere first.
-func AppendSys(w *xdr.Writer, s *Sys) {
-	w.Uint32(uint32(AuthSys))
-	at := len(w.Bytes())
-	w.Uint32(0)
-	s.Append(w)
-	w.SetUint32(at, uint32(len(w.Bytes())-at-4))
-}
-
 // Plain is a ClientAuth whose credential does not change and is believed as it is: AUTH_SYS, or
 // anything opaque. The zero value is AUTH_NONE.
 type Plain struct{ Credential Auth }

@@ -82,9 +82,6 @@ func (w *Writer) DropBulk() {
 	w.bulk, w.extra = w.bulk[:0], 0
 }
 
-// SetUint32 overwrites the word at off.
-func (w *Writer) SetUint32(off int, v uint32) { binary.BigEndian.PutUint32(w.buf[off:], v) }
-
 func (w *Writer) Uint32(v uint32) { w.buf = binary.BigEndian.AppendUint32(w.buf, v) }
 func (w *Writer) Int32(v int32)   { w.Uint32(uint32(v)) }
 func (w *Writer) Uint64(v uint64) { w.buf = binary.BigEndian.AppendUint64(w.buf, v) }

@@ -33,10 +33,6 @@ func TestWriter(t *testing.T) {
 	if !bytes.Equal(w.Bytes(), want) || w.Len() != len(want) || w.Err() != nil {
 		t.Errorf("%x, %d, %v", w.Bytes(), w.Len(), w.Err())
 	}
-	w.SetUint32(0, 7)
-	if w.Bytes()[3] != 7 {
-		t.Error("SetUint32")
-	}
 	w.Fail(ErrBounds)
 	w.Fail(ErrValue)
 	if !errors.Is(w.Err(), ErrBounds) {

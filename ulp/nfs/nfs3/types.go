@@ -71,9 +71,6 @@ func (d *SpecData) UnmarshalXDR(r *xdr.Reader) { d.Major, d.Minor = r.Uint32(), 
 // Time is nfstime3.
 type Time struct{ Sec, Nsec uint32 }
 
-// TimeOf is t as nfstime3: seconds outside 32 bits are lost.
-func TimeOf(t time.Time) Time { return Time{uint32(t.Unix()), uint32(t.Nanosecond())} }
-
 func (t Time) Time() time.Time { return time.Unix(int64(t.Sec), int64(t.Nsec)) }
 
 func (t *Time) MarshalXDR(w *xdr.Writer) {
