@@ -230,6 +230,7 @@ func TestLostCallsGoAgain(t *testing.T) {
 		if err := c.Do(context.Background(), call); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%v", err)
 		}
+		<-c.Done() // until then it holds memory
 	}
 	c, err := e.Dial(context.Background(), s.addr, Config{})
 	if err != nil {
