@@ -54,7 +54,6 @@ var counted = []counter{
 	total("calls_cancelled", "Calls that their callers gave up.", func(c *obs.Counters) *uint64 { return &c.Cancelled }),
 	total("zero_grants", "Grants of 0 received, taken as 1.", func(c *obs.Counters) *uint64 { return &c.ZeroCredit }),
 	total("bad_invalidations", "Handles to be invalidated that are none of their header's, and windows that a peer ended wrongly.", func(c *obs.Counters) *uint64 { return &c.BadInvalidate }),
-	total("pulled_up_bytes", "Bytes of RPC messages that were copied into send buffers.", func(c *obs.Counters) *uint64 { return &c.PulledUp }),
 	total("operations_sent", "Operations of extensions sent, answers included.", func(c *obs.Counters) *uint64 { return &c.ControlSent }),
 	total("operations_received", "Operations of extensions received.", func(c *obs.Counters) *uint64 { return &c.ControlRecv }),
 	total("operations_refused", "Operations of ours that the peer answered with an error.", func(c *obs.Counters) *uint64 { return &c.ControlRefused }),
