@@ -183,7 +183,7 @@ func (c *conn) Stats(s *verbs.Stats) {
 }
 
 func (c *conn) Expose(w *verbs.Window, r verbs.Region, off, n int, a verbs.Access) error {
-	if w == nil || !a.Valid() || !c.dom.inside(r, off, n) {
+	if w == nil || !a.Valid() || !c.dom.mem.Inside(r, off, n) {
 		return fmt.Errorf("iwarp: Expose of %d bytes from %d with rights %d: %w", n, off, a, verbs.ErrBadWork)
 	}
 	c.mu.Lock()
@@ -222,7 +222,7 @@ func (c *conn) PostRecv(rs []verbs.Recv) (int, error) {
 	}
 	for i := range rs {
 		s := &rs[i].Seg
-		if !c.dom.inside(s.R, s.Off, s.N) {
+		if !c.dom.mem.Inside(s.R, s.Off, s.N) {
 			return i, fmt.Errorf("iwarp: receive %d of the batch: %w", i, verbs.ErrBadWork)
 		}
 		if c.recvs.n == maxRecvs {
@@ -286,7 +286,7 @@ func (c *conn) check(w *verbs.Work) (int, bool) {
 	n := 0
 	for i := range w.Segs {
 		s := &w.Segs[i]
-		if !c.dom.inside(s.R, s.Off, s.N) || s.N > c.caps.MaxMessage-n {
+		if !c.dom.mem.Inside(s.R, s.Off, s.N) || s.N > c.caps.MaxMessage-n {
 			return 0, false
 		}
 		n += s.N

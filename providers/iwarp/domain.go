@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 )
 
@@ -22,7 +23,7 @@ type domain struct {
 	opt   options
 	caps  verbs.Caps
 	keys  keys
-	mem   memory
+	mem   soft.Memory
 
 	ctx    context.Context // ends with the domain
 	cancel context.CancelCauseFunc
@@ -41,17 +42,23 @@ func newDomain(n stream.Network, local string, o options) *domain {
 		local:     local,
 		opt:       o,
 		caps:      o.caps(),
+		mem:       soft.Memory{Provider: "iwarp", Closed: errDomainClosed},
 		conns:     map[*conn]struct{}{},
 		listeners: map[*listener]struct{}{},
 		requests:  map[*request]struct{}{},
 	}
-	d.mem.slabs = map[*region]struct{}{}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	return d
 }
 
 // Caps implements verbs.Domain.
 func (d *domain) Caps() verbs.Caps { return d.caps }
+
+// Alloc implements verbs.Domain.
+func (d *domain) Alloc(n int) (verbs.Region, error) { return d.mem.Alloc(n) }
+
+// Register implements verbs.Domain.
+func (d *domain) Register(mem []byte) (verbs.Region, error) { return d.mem.Register(mem) }
 
 // enter counts c and its two goroutines in; false: the domain is closed.
 func (d *domain) enter(c *conn) bool {
@@ -106,5 +113,5 @@ func (d *domain) Close() error {
 	if !first {
 		return nil
 	}
-	return errors.Join(append(errs, d.mem.close())...) // each connection revoked its windows before it left
+	return errors.Join(append(errs, d.mem.Close())...) // each connection revoked its windows before it left
 }

@@ -129,7 +129,7 @@ func (c *conn) RemoteAddr() netip.AddrPort { return c.remote }
 func (c *conn) Stats(s *verbs.Stats)       { c.stats.read(s) }
 
 func (c *conn) Expose(w *verbs.Window, r verbs.Region, off, n int, a verbs.Access) error {
-	if w == nil || !a.Valid() || !c.dom.inside(r, off, n) {
+	if w == nil || !a.Valid() || !c.dom.mem.Inside(r, off, n) {
 		return fmt.Errorf("loopback: Expose of %d bytes from %d with rights %d: %w", n, off, a, verbs.ErrBadWork)
 	}
 	err := c.dom.keys.expose(c, w, r.Bytes()[off:off+n:off+n], a)
@@ -159,7 +159,7 @@ func (c *conn) PostRecv(rs []verbs.Recv) (int, error) {
 	}
 	for i := range rs {
 		r := &rs[i]
-		if !c.dom.inside(r.Seg.R, r.Seg.Off, r.Seg.N) {
+		if !c.dom.mem.Inside(r.Seg.R, r.Seg.Off, r.Seg.N) {
 			return i, fmt.Errorf("loopback: receive %d of the batch: %w", i, verbs.ErrBadWork)
 		}
 		if c.rq.n == maxRecvs {
@@ -221,7 +221,7 @@ func (c *conn) check(w *verbs.Work) (int, bool) {
 	n := 0
 	for i := range w.Segs {
 		s := &w.Segs[i]
-		if !c.dom.inside(s.R, s.Off, s.N) || s.N > c.caps.MaxMessage-n {
+		if !c.dom.mem.Inside(s.R, s.Off, s.N) || s.N > c.caps.MaxMessage-n {
 			return 0, false
 		}
 		n += s.N

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 )
 
 // domain is one protection domain.
@@ -18,7 +19,7 @@ type domain struct {
 	setup time.Duration // bound on a set-up, and on an unanswered request
 	local netip.Addr    // invalid: chosen per connection
 	keys  keys
-	mem   memory
+	mem   soft.Memory
 
 	done    chan struct{}  // closed by Close
 	readers sync.WaitGroup // resident readers: one per connection that came up
@@ -37,6 +38,7 @@ var (
 func newDomain(caps verbs.Caps, setup time.Duration) *domain {
 	return &domain{
 		caps:      caps,
+		mem:       soft.Memory{Provider: "loopback", Closed: errDomainClosed},
 		setup:     setup,
 		done:      make(chan struct{}),
 		conns:     map[*conn]struct{}{},
@@ -45,6 +47,9 @@ func newDomain(caps verbs.Caps, setup time.Duration) *domain {
 }
 
 func (d *domain) Caps() verbs.Caps { return d.caps }
+
+func (d *domain) Alloc(n int) (verbs.Region, error)         { return d.mem.Alloc(n) }
+func (d *domain) Register(mem []byte) (verbs.Region, error) { return d.mem.Register(mem) }
 
 // from is the local address of what this domain binds, in the family of to.
 func (d *domain) from(to netip.Addr) netip.Addr {
@@ -124,5 +129,5 @@ func (d *domain) Close() error {
 		c.Abort(errDomainClosed)
 	}
 	d.readers.Wait() // each revoked its windows before it left: no peer reaches the memory now
-	return d.mem.close()
+	return d.mem.Close()
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package iwarp
+package soft
 
 // mapMemory takes from the Go heap where huge pages and mmap differ per system.
 func mapMemory(n int) ([]byte, error) {
