@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
@@ -35,7 +36,7 @@ type conn struct {
 	stream        stream.Stream
 	caps          verbs.Caps
 	handler       verbs.Handler
-	pool          *pool // nil: recvs
+	pool          *soft.Pool // nil: recvs
 	tap           verbs.Tap
 	local, remote netip.AddrPort
 	initiator     bool
@@ -130,11 +131,9 @@ func (d *domain) newConn(o *verbs.Options) (*conn, error) {
 	}
 	c.caps.MaxReads = c.reads
 	if o.Recv != nil {
-		p, ok := o.Recv.(*pool)
-		if !ok || p.dom != d {
+		if c.pool = d.mem.Pool(o.Recv); c.pool == nil {
 			return nil, errors.New("iwarp: Options.Recv is not a pool of this domain")
 		}
-		c.pool = p
 	}
 	return c, nil
 }

@@ -60,6 +60,9 @@ func (d *domain) Alloc(n int) (verbs.Region, error) { return d.mem.Alloc(n) }
 // Register implements verbs.Domain.
 func (d *domain) Register(mem []byte) (verbs.Region, error) { return d.mem.Register(mem) }
 
+// NewRecvPool implements verbs.Domain.
+func (d *domain) NewRecvPool(n, size int) (verbs.RecvPool, error) { return d.mem.NewRecvPool(n, size) }
+
 // enter counts c and its two goroutines in; false: the domain is closed.
 func (d *domain) enter(c *conn) bool {
 	d.mu.Lock()

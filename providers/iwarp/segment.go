@@ -76,9 +76,11 @@ func (in *inbound) draw() ddp.Fault {
 	}
 	c := in.c
 	if c.pool != nil {
-		var f ddp.Fault
-		in.mem, in.bufID, f = c.pool.draw()
-		return f
+		var ok bool
+		if in.mem, in.bufID, ok = c.pool.Draw(); !ok {
+			return ddp.FaultNoBuffer
+		}
+		return 0
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

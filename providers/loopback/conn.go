@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 )
 
 // A connection's life. Only the resident reader (drive.go) takes the last step.
@@ -32,7 +33,7 @@ type conn struct {
 	peer          *conn // set before up
 	caps          verbs.Caps
 	handler       verbs.Handler
-	pool          *pool // nil: rq
+	pool          *soft.Pool // nil: rq
 	tap           verbs.Tap
 	local, remote netip.AddrPort
 	private       []byte // the peer's
@@ -102,11 +103,9 @@ func newConn(d *domain, o *verbs.Options) (*conn, error) {
 	}
 	c.caps.MaxReads = reads(o.Reads)
 	if o.Recv != nil {
-		p, ok := o.Recv.(*pool)
-		if !ok || p.dom != d {
+		if c.pool = d.mem.Pool(o.Recv); c.pool == nil {
 			return nil, errForeign
 		}
-		c.pool = p
 	}
 	return c, nil
 }

@@ -15,7 +15,7 @@
 // The files, inwards: provider.go domain.go (Open) · address.go listen.go dial.go
 // (set-up) · conn.go (what users call) · pump.go (works are carried out) · complete.go
 // (who calls the Handler) · drive.go (leader, resident reader, the end) ·
-// keys.go (what a peer may reach) · pool.go (receives).
+// keys.go (what a peer may reach).
 //
 // Imports: core/verbs, providers/internal/soft, the standard library.
 package loopback

@@ -48,8 +48,9 @@ func newDomain(caps verbs.Caps, setup time.Duration) *domain {
 
 func (d *domain) Caps() verbs.Caps { return d.caps }
 
-func (d *domain) Alloc(n int) (verbs.Region, error)         { return d.mem.Alloc(n) }
-func (d *domain) Register(mem []byte) (verbs.Region, error) { return d.mem.Register(mem) }
+func (d *domain) Alloc(n int) (verbs.Region, error)               { return d.mem.Alloc(n) }
+func (d *domain) Register(mem []byte) (verbs.Region, error)       { return d.mem.Register(mem) }
+func (d *domain) NewRecvPool(n, size int) (verbs.RecvPool, error) { return d.mem.NewRecvPool(n, size) }
 
 // from is the local address of what this domain binds, in the family of to.
 func (d *domain) from(to netip.Addr) netip.Addr {

@@ -140,12 +140,17 @@ func (c *conn) send(e *work) *fault {
 	cp := verbs.Completion{Op: verbs.OpRecv, Invalidated: invalidated}
 	switch {
 	case p.pool != nil:
-		buf, id, f := p.pool.draw(e.n)
-		if f != nil {
+		buf, id, ok := p.pool.Draw()
+		if !ok {
 			p.mu.Unlock()
-			return f
+			return &noReceive
 		}
-		cp.Buf, cp.BufID = buf, id
+		if e.n > len(buf) {
+			p.pool.Put(id)
+			p.mu.Unlock()
+			return &tooLong
+		}
+		cp.Buf, cp.BufID = buf[:e.n], id
 	case p.rq.n == 0:
 		p.mu.Unlock()
 		return &noReceive
