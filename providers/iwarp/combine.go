@@ -229,7 +229,7 @@ func (c *conn) sweep() {
 	c.sweeping++
 	c.mu.Unlock()
 	for w := invs.head; w != nil; w = w.next {
-		c.dom.keys.revoke(w.key, c)
+		c.windows.Revoke(w.key)
 	}
 	c.mu.Lock()
 	for w := invs.pop(); w != nil; w = invs.pop() {

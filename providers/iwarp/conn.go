@@ -45,8 +45,7 @@ type conn struct {
 	reads         int // asked for in either direction
 	reading       int
 
-	windows *slot // guarded by dom.keys.mu
-	revoked bool  // guarded by dom.keys.mu: nothing can be exposed any more
+	windows soft.Windows // what the peer may reach
 
 	readerWake, writerWake chan struct{} // pokes: look again
 	evicted                chan struct{} // the resident reader has given the role up
@@ -118,6 +117,7 @@ func (d *domain) newConn(o *verbs.Options) (*conn, error) {
 	}
 	c := &conn{
 		dom:        d,
+		windows:    d.keys.Windows(),
 		caps:       d.caps,
 		handler:    o.Handler,
 		tap:        o.Tap,
@@ -191,8 +191,8 @@ func (c *conn) Expose(w *verbs.Window, r verbs.Region, off, n int, a verbs.Acces
 	if refuse != nil {
 		return refuse
 	}
-	ok, err := c.dom.keys.expose(c, w, r.Bytes()[off:off+n:off+n], a)
-	if !ok {
+	err := c.windows.Expose(w, r.Bytes()[off:off+n:off+n], a)
+	if err == soft.ErrEnded {
 		return errEnded
 	}
 	return err
@@ -200,14 +200,7 @@ func (c *conn) Expose(w *verbs.Window, r verbs.Region, off, n int, a verbs.Acces
 
 // Detach implements verbs.Detacher.
 func (c *conn) Detach(w *verbs.Window, spare []byte) bool {
-	s, ok := w.Slot.(*slot)
-	if !ok {
-		return false
-	}
-	if len(spare) < w.N {
-		panic(fmt.Sprintf("iwarp: Detach of %d bytes to %d", w.N, len(spare)))
-	}
-	return s.detach(w.Key, spare)
+	return c.windows.Detach(w, spare)
 }
 
 func (c *conn) PostRecv(rs []verbs.Recv) (int, error) {
@@ -272,7 +265,7 @@ func (c *conn) check(w *verbs.Work) (int, bool) {
 		if w.Window == nil {
 			return 0, false
 		}
-		_, ok := w.Window.Slot.(*slot)
+		_, ok := w.Window.Slot.(*soft.Slot)
 		return 0, ok
 	case verbs.OpRead:
 		if c.caps.MaxReads == 0 {

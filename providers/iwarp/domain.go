@@ -22,7 +22,7 @@ type domain struct {
 	local string // an address, or ""
 	opt   options
 	caps  verbs.Caps
-	keys  keys
+	keys  soft.Keys
 	mem   soft.Memory
 
 	ctx    context.Context // ends with the domain
@@ -42,6 +42,7 @@ func newDomain(n stream.Network, local string, o options) *domain {
 		local:     local,
 		opt:       o,
 		caps:      o.caps(),
+		keys:      soft.Keys{Provider: "iwarp"},
 		mem:       soft.Memory{Provider: "iwarp", Closed: errDomainClosed},
 		conns:     map[*conn]struct{}{},
 		listeners: map[*listener]struct{}{},

@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
@@ -84,7 +85,7 @@ type outbound struct {
 
 // held is a window that the batch takes bytes from.
 type held struct {
-	s     *slot
+	s     *soft.Slot
 	key   uint32
 	moves uint32
 	left  int // elements of vec that the stream has not taken
@@ -98,7 +99,7 @@ type place struct{ win, off int }
 const maxHeld = 64
 
 // window is s's number among those of the batch; -1: there is no room for it.
-func (o *outbound) window(s *slot) int {
+func (o *outbound) window(s *soft.Slot) int {
 	for i := len(o.wins) - 1; i >= 0; i-- {
 		if o.wins[i].s == s {
 			return i
@@ -107,7 +108,7 @@ func (o *outbound) window(s *slot) int {
 	if len(o.wins) == maxHeld {
 		return -1
 	}
-	o.wins = append(o.wins, held{s: s, key: s.key, moves: s.moves})
+	o.wins = append(o.wins, held{s: s, key: s.Key(), moves: s.Moves})
 	return len(o.wins) - 1
 }
 
@@ -148,7 +149,7 @@ func (o *outbound) encode() {
 func (o *outbound) message(it *item) bool {
 	switch {
 	case it.local:
-		o.c.dom.keys.revoke(it.key, o.c) // of a window that has ended it is none
+		o.c.windows.Revoke(it.key) // of a window that has ended it is none
 		return true
 	case it.op == rdmap.ReadResponse:
 		return o.response(it)
@@ -224,13 +225,13 @@ func (o *outbound) response(it *item) bool {
 	if !o.room(min(it.n-it.done, o.tagged), it.n-it.done <= copyMax) {
 		return false
 	}
-	s, mem, f := o.c.dom.keys.resolve(it.read.SourceSTag, it.read.SourceTO, uint64(it.n), verbs.RemoteRead, o.c)
-	if f != 0 {
-		o.failure = &failure{fault: f, read: it.read.Append(nil)}
+	s, mem, r := o.c.windows.Resolve(it.read.SourceSTag, it.read.SourceTO, uint64(it.n), verbs.RemoteRead)
+	if r != soft.Granted {
+		o.failure = &failure{fault: refusals[r], read: it.read.Append(nil)}
 		return false
 	}
-	defer s.mu.Unlock()
-	base := int(it.read.SourceTO - s.addr)
+	defer s.Unlock()
+	base := int(it.read.SourceTO - s.Start)
 	for {
 		n := min(it.n-it.done, o.tagged)
 		copied, win := n <= copyMax, -1

@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
@@ -31,15 +32,15 @@ type guess struct {
 
 // expect adds the rest of the elements to vec, which ends with this payload's. held is the window
 // of a Write. It returns false when there is nothing to expect.
-func (in *inbound) expect(held *slot) bool {
+func (in *inbound) expect(held *soft.Slot) bool {
 	g, h := &in.guess, in.header()
 	if !h.Tagged() || h.Last() {
 		return false
 	}
 	var off, room int
 	if held != nil {
-		off, room = int(h.TO()-held.addr)+in.size, len(held.mem)
-		if held.access&verbs.Scratch == 0 || held.reached > off {
+		off, room = int(h.TO()-held.Start)+in.size, len(held.Mem)
+		if held.Access&verbs.Scratch == 0 || held.Reached > off {
 			return false // what lies there must stay, or is a part of the message itself
 		}
 	} else {
@@ -54,7 +55,7 @@ func (in *inbound) expect(held *slot) bool {
 	in.vec = append(in.vec, in.buf[:g.gap])
 	g.first = len(in.vec)
 	if held != nil {
-		in.vec = append(in.vec, held.mem[off:off+g.size])
+		in.vec = append(in.vec, held.Mem[off:off+g.size])
 	} else {
 		in.vec = in.read.slice(in.vec, off, g.size)
 	}
@@ -64,7 +65,7 @@ func (in *inbound) expect(held *slot) bool {
 
 // judge takes the n bytes behind this payload, while their place is held, and returns how many
 // of them lie in buf.
-func (in *inbound) judge(n int, held *slot) int {
+func (in *inbound) judge(n int, held *soft.Slot) int {
 	g := &in.guess
 	g.right = false
 	if n <= g.gap {
@@ -90,7 +91,7 @@ func (in *inbound) judge(n int, held *slot) int {
 		return n
 	}
 	if held != nil {
-		held.reach(k.TO(), g.came)
+		held.Reach(k.TO(), g.came)
 	}
 	if in.c.agreed.CRC {
 		g.sum = mpa.Sum(0, next)

@@ -267,7 +267,7 @@ func (c *conn) bury() {
 
 // flushAll reports everything that was posted, and takes back what the peer could reach.
 func (c *conn) flushAll() {
-	c.dom.keys.revokeAll(c)
+	c.windows.RevokeAll()
 	c.completing.Lock() // a late Flush may be completing
 	defer c.completing.Unlock()
 

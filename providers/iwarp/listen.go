@@ -387,7 +387,7 @@ func (r *request) accept(ctx context.Context, o *verbs.Options) (*conn, error) {
 			c.mu.Lock()
 			c.end(err, byFIN)
 			c.mu.Unlock()
-			c.dom.keys.revokeAll(c)
+			c.windows.RevokeAll()
 		}
 		_ = r.s.Close()
 		return nil, err

@@ -54,18 +54,17 @@ func (o *outbound) hold() error {
 		if w.left == 0 {
 			continue
 		}
-		w.s.mu.Lock()
-		if w.s.key != w.key {
-			o.release(i + 1)
+		if !w.s.Hold(w.key) {
+			o.release(i)
 			return errRevokedMidway
 		}
-		if w.s.moves == w.moves {
+		if w.s.Moves == w.moves {
 			continue
 		}
-		w.moves = w.s.moves
+		w.moves = w.s.Moves
 		for j, at := range o.places {
 			if at.off > 0 && at.win == i {
-				o.vec[j] = w.s.mem[at.off-len(o.vec[j]) : at.off]
+				o.vec[j] = w.s.Mem[at.off-len(o.vec[j]) : at.off]
 			}
 		}
 	}
@@ -76,7 +75,7 @@ func (o *outbound) hold() error {
 func (o *outbound) release(n int) {
 	for i := range o.wins[:n] {
 		if w := &o.wins[i]; w.left > 0 {
-			w.s.mu.Unlock()
+			w.s.Unlock()
 		}
 	}
 }

@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
@@ -98,7 +99,7 @@ func (in *inbound) attempt() {
 	in.borrow()
 	in.vec = in.vec[:0]
 	in.guess.size = 0
-	var held *slot
+	var held *soft.Slot
 	if in.left > 0 {
 		in.r, in.w = 0, 0 // all of it was placed
 		if held = in.target(); in.fault != nil {
@@ -129,7 +130,7 @@ func (in *inbound) attempt() {
 		n = in.judge(n, held)
 	}
 	if held != nil {
-		held.mu.Unlock()
+		held.Unlock()
 	}
 	clear(in.vec)
 	in.w += n
@@ -137,17 +138,17 @@ func (in *inbound) attempt() {
 }
 
 // target puts what is missing of the payload's memory into vec. A window is returned locked.
-func (in *inbound) target() *slot {
+func (in *inbound) target() *soft.Slot {
 	h, at := in.header(), in.size-in.left
 	switch rdmap.Op(h) {
 	case rdmap.Write:
-		s, mem, f := in.c.dom.keys.resolve(h.STag(), h.TO()+uint64(at), uint64(in.left), verbs.RemoteWrite, in.c)
-		if f != 0 {
-			in.fault = &failure{fault: f, header: h, size: len(h) + in.size}
+		s, mem, r := in.c.windows.Resolve(h.STag(), h.TO()+uint64(at), uint64(in.left), verbs.RemoteWrite)
+		if r != soft.Granted {
+			in.fault = &failure{fault: refusals[r], header: h, size: len(h) + in.size}
 			return nil
 		}
 		in.vec = append(in.vec, mem)
-		s.reach(h.TO(), in.size)
+		s.Reach(h.TO(), in.size)
 		return s
 	case rdmap.ReadResponse:
 		in.vec = in.read.slice(in.vec, in.read.sink.Offset(h)+at, in.left)

@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
@@ -92,16 +93,24 @@ func (in *inbound) draw() ddp.Fault {
 	return 0
 }
 
+// refusals are RFC 5040's errors (§4.8) for what is wrong with the memory that a peer names.
+var refusals = [...]rdmap.Fault{
+	soft.NoKey:       rdmap.FaultSTag,
+	soft.NotTheirs:   rdmap.FaultStream,
+	soft.NoRight:     rdmap.FaultAccess,
+	soft.OutOfBounds: rdmap.FaultBounds,
+}
+
 // reachable says whether a Write may be placed.
 func (in *inbound) reachable(h ddp.Header, n int) bool {
 	if rdmap.Op(h) != rdmap.Write {
 		return rdmap.Op(h) == rdmap.ReadResponse || rdmap.Op(h).IsSend()
 	}
-	s, _, f := in.c.dom.keys.resolve(h.STag(), h.TO(), uint64(n), verbs.RemoteWrite, in.c)
-	if f != 0 {
+	s, _, r := in.c.windows.Resolve(h.STag(), h.TO(), uint64(n), verbs.RemoteWrite)
+	if r != soft.Granted {
 		return false
 	}
-	s.mu.Unlock()
+	s.Unlock()
 	return true
 }
 
@@ -112,14 +121,14 @@ func (in *inbound) place(h ddp.Header, b []byte) bool {
 	}
 	switch op := rdmap.Op(h); {
 	case op == rdmap.Write:
-		s, mem, f := in.c.dom.keys.resolve(h.STag(), h.TO(), uint64(len(b)), verbs.RemoteWrite, in.c)
-		if f != 0 {
-			in.fault = &failure{fault: f, header: h, size: len(h) + len(b)}
+		s, mem, r := in.c.windows.Resolve(h.STag(), h.TO(), uint64(len(b)), verbs.RemoteWrite)
+		if r != soft.Granted {
+			in.fault = &failure{fault: refusals[r], header: h, size: len(h) + len(b)}
 			return false
 		}
 		copy(mem, b)
-		s.reach(h.TO(), len(b))
-		s.mu.Unlock()
+		s.Reach(h.TO(), len(b))
+		s.Unlock()
 	case op == rdmap.ReadResponse:
 		in.vec = in.read.slice(in.vec[:0], in.read.sink.Offset(h), len(b))
 		rest := b
@@ -177,7 +186,7 @@ func (in *inbound) finishSend(h ddp.Header, n int) {
 	if stag, ok := in.message.Invalidates(); ok {
 		// It must be one of ours that is in force: taking back what another stream uses, or
 		// what is gone, is a protection error (RFC 5040 §7.2).
-		if f := c.dom.keys.revoke(stag, c); f != 0 {
+		if c.windows.Revoke(stag) != soft.Granted {
 			in.fault = &failure{fault: rdmap.FaultInvalidate, header: h, size: len(h) + n}
 			return
 		}
@@ -194,12 +203,12 @@ func (in *inbound) asked(h ddp.Header, payload []byte) {
 	c := in.c
 	r, _ := rdmap.ParseRead(payload) // its length was checked
 	if r.Size > 0 {
-		s, _, f := c.dom.keys.resolve(r.SourceSTag, r.SourceTO, uint64(r.Size), verbs.RemoteRead, c)
-		if f != 0 {
-			in.fault = &failure{fault: f, header: h, size: len(h) + len(payload), read: payload}
+		s, _, no := c.windows.Resolve(r.SourceSTag, r.SourceTO, uint64(r.Size), verbs.RemoteRead)
+		if no != soft.Granted {
+			in.fault = &failure{fault: refusals[no], header: h, size: len(h) + len(payload), read: payload}
 			return
 		}
-		s.mu.Unlock()
+		s.Unlock()
 	}
 	if !c.serve(item{op: rdmap.ReadResponse, key: r.SinkSTag, to: r.SinkTO, n: int(r.Size), read: r}) {
 		in.fault = &failure{fault: rdmap.DDPFault(ddp.FaultNoBuffer), header: h, size: len(h) + len(payload)}

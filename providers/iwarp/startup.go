@@ -153,7 +153,7 @@ func (c *conn) abandon(err error) {
 	c.end(err, byReset)
 	c.mu.Unlock()
 	_ = c.stream.Reset()
-	c.dom.keys.revokeAll(c)
+	c.windows.RevokeAll()
 }
 
 // start lets everything move.

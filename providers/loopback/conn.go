@@ -40,8 +40,7 @@ type conn struct {
 	reading       int    // Reads that the peer may have in flight
 	stats         stats
 
-	windows *slot // guarded by dom.keys.mu
-	revoked bool  // guarded by dom.keys.mu: nothing can be exposed any more
+	windows soft.Windows // what the peer may reach
 
 	// The two who wait for input: a poke tells them to look again.
 	driverWake, readerWake chan struct{}
@@ -79,12 +78,11 @@ var (
 	_ verbs.Driver   = (*conn)(nil)
 	_ verbs.Detacher = (*conn)(nil)
 
-	errNotUp       = errors.New("loopback: the connection is not up yet")
-	errClosed      = fmt.Errorf("loopback: connection closed: %w", net.ErrClosed)
-	errPeerClosed  = fmt.Errorf("loopback: connection closed by the peer: %w", net.ErrClosed)
-	errRevoked     = fmt.Errorf("loopback: connection ended: %w", net.ErrClosed)
-	errWindowInUse = fmt.Errorf("loopback: the window is in force: %w", verbs.ErrBadWork)
-	errPooled      = fmt.Errorf("loopback: PostRecv on a connection with a receive pool: %w", verbs.ErrBadWork)
+	errNotUp      = errors.New("loopback: the connection is not up yet")
+	errClosed     = fmt.Errorf("loopback: connection closed: %w", net.ErrClosed)
+	errPeerClosed = fmt.Errorf("loopback: connection closed by the peer: %w", net.ErrClosed)
+	errRevoked    = fmt.Errorf("loopback: connection ended: %w", net.ErrClosed)
+	errPooled     = fmt.Errorf("loopback: PostRecv on a connection with a receive pool: %w", verbs.ErrBadWork)
 )
 
 func newConn(d *domain, o *verbs.Options) (*conn, error) {
@@ -93,6 +91,7 @@ func newConn(d *domain, o *verbs.Options) (*conn, error) {
 	}
 	c := &conn{
 		dom:        d,
+		windows:    d.keys.Windows(),
 		caps:       d.caps,
 		handler:    o.Handler,
 		tap:        o.Tap,
@@ -131,8 +130,8 @@ func (c *conn) Expose(w *verbs.Window, r verbs.Region, off, n int, a verbs.Acces
 	if w == nil || !a.Valid() || !c.dom.mem.Inside(r, off, n) {
 		return fmt.Errorf("loopback: Expose of %d bytes from %d with rights %d: %w", n, off, a, verbs.ErrBadWork)
 	}
-	err := c.dom.keys.expose(c, w, r.Bytes()[off:off+n:off+n], a)
-	if err == errRevoked {
+	err := c.windows.Expose(w, r.Bytes()[off:off+n:off+n], a)
+	if err == soft.ErrEnded {
 		return c.refusal()
 	}
 	return err
@@ -207,7 +206,7 @@ func (c *conn) check(w *verbs.Work) (int, bool) {
 		if w.Window == nil {
 			return 0, false
 		}
-		_, ok := w.Window.Slot.(*slot)
+		_, ok := w.Window.Slot.(*soft.Slot)
 		return 0, ok
 	case verbs.OpRead:
 		if c.caps.MaxReads == 0 {
@@ -229,14 +228,7 @@ func (c *conn) check(w *verbs.Work) (int, bool) {
 }
 
 func (c *conn) Detach(w *verbs.Window, spare []byte) bool {
-	s, ok := w.Slot.(*slot)
-	if !ok {
-		return false
-	}
-	if len(spare) < w.N {
-		panic(fmt.Sprintf("loopback: Detach of %d bytes to %d", w.N, len(spare)))
-	}
-	return s.detach(w.Key, spare)
+	return c.windows.Detach(w, spare)
 }
 
 func (c *conn) Close() error {

@@ -129,7 +129,7 @@ func (c *conn) abandon(err error) bool {
 	}
 	c.terminate(err, nil)
 	c.mu.Unlock()
-	c.dom.keys.revokeAll(c)
+	c.windows.RevokeAll()
 	return true
 }
 

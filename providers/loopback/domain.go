@@ -18,7 +18,7 @@ type domain struct {
 	caps  verbs.Caps
 	setup time.Duration // bound on a set-up, and on an unanswered request
 	local netip.Addr    // invalid: chosen per connection
-	keys  keys
+	keys  soft.Keys
 	mem   soft.Memory
 
 	done    chan struct{}  // closed by Close
@@ -38,6 +38,7 @@ var (
 func newDomain(caps verbs.Caps, setup time.Duration) *domain {
 	return &domain{
 		caps:      caps,
+		keys:      soft.Keys{Provider: "loopback"},
 		mem:       soft.Memory{Provider: "loopback", Closed: errDomainClosed},
 		setup:     setup,
 		done:      make(chan struct{}),

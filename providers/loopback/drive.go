@@ -104,7 +104,7 @@ func (c *conn) read() {
 // refuses, pumps stop, the peer's pump sees that we have ended. It releases mu for good.
 func (c *conn) bury() {
 	c.mu.Unlock()
-	c.dom.keys.revokeAll(c)
+	c.windows.RevokeAll()
 	c.mu.Lock()
 	for e := c.sq.pop(); e != nil; e = c.sq.pop() {
 		e.status = verbs.Flushed

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 )
 
 // copySlice is how much is copied while a slot is locked: what Detach and Invalidate wait for
@@ -112,7 +113,7 @@ func (c *conn) pump() bool {
 func (c *conn) carryOut(e *work) *fault {
 	switch e.op {
 	case verbs.OpInvalidate:
-		c.dom.keys.revoke(e.key, c) // not in force any more is as good
+		c.windows.Revoke(e.key) // not in force any more is as good
 		return nil
 	case verbs.OpWrite, verbs.OpRead:
 		return c.move(e)
@@ -125,7 +126,7 @@ func (c *conn) send(e *work) *fault {
 	p := c.peer
 	var invalidated uint32
 	if e.op == verbs.OpSendInvalidate {
-		if !p.dom.keys.revoke(e.key, p) {
+		if p.windows.Revoke(e.key) != soft.Granted {
 			return c.refused(e, &badAccess)
 		}
 		invalidated = e.key
@@ -190,8 +191,8 @@ func (c *conn) move(e *work) *fault {
 	}
 	seg, off := 0, 0
 	for done := 0; ; {
-		s, mem := p.dom.keys.resolve(e.key, e.remote, uint64(e.n), right, p)
-		if s == nil {
+		s, mem, r := p.windows.Resolve(e.key, e.remote, uint64(e.n), right)
+		if r != soft.Granted {
 			return c.refused(e, &badAccess)
 		}
 		for end := min(done+copySlice, e.n); done < end; {
@@ -207,7 +208,7 @@ func (c *conn) move(e *work) *fault {
 				seg, off = seg+1, 0
 			}
 		}
-		s.mu.Unlock()
+		s.Unlock()
 		if done == e.n {
 			break
 		}

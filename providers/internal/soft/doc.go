@@ -1,6 +1,6 @@
 // Package soft is what an RDMA adapter keeps in its own tables and a provider made of
 // software must keep itself, the same for every fabric: registrations and slabs (memory.go),
-// shared receives (pool.go).
+// shared receives (pool.go), remote keys and what each lets a peer reach (keys.go).
 //
 // What belongs here is what two providers would otherwise write alike, word for word. What
 // may not enter: a wire format or a fabric's error code, a connection's state or its end, a
