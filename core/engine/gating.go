@@ -139,11 +139,15 @@ func (c *Conn) knock(ctx context.Context, call *Call) error {
 	c.knocking = false
 	call.state = callIdle
 	c.dropCredit(call)
+	c.mu.Unlock()
+	return c.noVersion(err)
+}
+
+// knockNext wakes the first of those that wait, if it is to find out the version. Called with mu held.
+func (c *Conn) knockNext() {
 	if next := c.waiting.head; next != nil && c.mustKnock() {
 		next.wakeUp()
 	}
-	c.mu.Unlock()
-	return c.noVersion(err)
 }
 
 // mustKnock tells whether a call is to find out the version. Called with mu held.

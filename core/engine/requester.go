@@ -361,6 +361,9 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 			continue
 		}
 		c.waiting.remove(call)
+		if over {
+			c.knockNext() // it may have been woken to do so
+		}
 		c.mu.Unlock()
 		return err
 	}
@@ -407,6 +410,7 @@ func (c *Conn) grantWaiting() {
 		}
 		call.wakeUp()
 	}
+	c.knockNext() // a NULL call that was given up has kept its credit until now
 }
 
 // transmit plans, exposes and posts a call that has a credit.

@@ -320,6 +320,36 @@ func TestGateTakesVersion2(t *testing.T) {
 	}
 }
 
+// TestGateAfterACancelledNull: a caller that finds out the version and gives up leaves that to the others, be its NULL call
+// answered by an error.
+func TestGateAfterACancelledNull(t *testing.T) {
+	here := newGate("watchman")
+	knocked := make(chan func(), 1) // answers the first NULL call
+	c := dial(t, rawServe(t, func(r *raw, n int, h *wire.Header, _ []byte) {
+		if n > 0 {
+			r.answerTo(h, 8)
+			return
+		}
+		head := wire.Header{XID: h.XID, Version: h.Version}
+		knocked <- func() { r.send(errorTo(&head, *code(wire.ErrSystem))) }
+	}), rpc.WithExtensions(setOf(t, here)))
+	first, cancel := context.WithCancel(ctx(t))
+	hasty, patient := make(chan error, 1), make(chan error, 1)
+	go func() { hasty <- c.Call(first, procEcho, blob("x"), nil) }()
+	answer := <-knocked
+	go func() { patient <- ask(t, c) }()
+	wait.For(t, "a call behind it", func() bool { return c.Counters().CreditWaits == 1 })
+	cancel()
+	if err := <-hasty; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call that was cancelled: %v", err)
+	}
+	answer()
+	here.session(t).conn.Open()
+	if err := <-patient; err != nil {
+		t.Errorf("the call behind it: %v", err)
+	}
+}
+
 // TestGateStaysShut: calls end with a *GateError, at once and for good, and with it the connection.
 func TestGateStaysShut(t *testing.T) {
 	cause := errors.New("wrong key")
