@@ -19,6 +19,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 var procMirror = &rpc.Proc{Program: program + 2, Version: 1, Number: 1, Name: "MIRROR",
@@ -193,6 +194,7 @@ func TestTCPClientThatDoesNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	wait.For(t, "replies that nobody reads", func() bool { return f.srv.Counters().RepliesSent == 12+3 })
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := f.srv.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -311,7 +313,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 					}
 				}()
 			}
-			time.Sleep(20 * time.Millisecond)
+			wait.For(t, "the load", func() bool { return f.srv.Counters().RepliesSent > 100 })
 			if err := f.srv.Shutdown(ctx(t)); err != nil {
 				t.Errorf("Shutdown: %v", err)
 			}

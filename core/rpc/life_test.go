@@ -123,7 +123,8 @@ func TestCancelledAtRandom(t *testing.T) {
 func cancelAtRandom(t *testing.T, url string) {
 	f := serve(t, url)
 	events := recorder(make(chan obs.Event, 1<<20))
-	c := dial(t, f.url, rpc.WithRecorder(events))
+	// Longer than the reply takes on any machine: where memory cannot be detached it is then taken away, and the connection with it.
+	c := dial(t, f.url, rpc.WithRecorder(events), rpc.WithCancelWait(time.Minute))
 	if err := c.Connect(ctx(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -158,8 +158,8 @@ func (r *raw) post(op verbs.Op, key uint32, parts ...[]byte) {
 // tryPost sends b; true: the connection has ended. mu is held.
 func (r *raw) tryPost(b []byte) bool {
 	copy(r.out.Bytes()[r.at:], b)
-	_, err := r.conn.Post([]verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: r.out, Off: r.at, N: len(b)}}}})
-	r.at += len(b)
+	n, err := r.conn.Post([]verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: r.out, Off: r.at, N: len(b)}}}})
+	r.at += n * len(b) // where the queue is full it may come again and again
 	r.conn.Flush()
 	return err != nil
 }
