@@ -55,7 +55,8 @@ type Config struct {
 	// but never if we take calls there (see also Conn.KeepOpen).
 	IdleTimeout time.Duration
 	// StallTimeout ends a connection on which posted Reads, or Sends and Writes, have not moved: none of them has
-	// completed for so long, and a second more per 64 KiB of the largest. Negative: never. Default 60 s.
+	// completed for so long, and a second more per 64 KiB of the largest. So does a frame that has begun to come and is
+	// not whole after so long, as where bits of its length have changed. Negative: never. Default 60 s.
 	StallTimeout time.Duration
 	// KeepAlive, where we dialled: when calls wait and not a byte has come from the peer for so long, a NULL
 	// call of their program is sent, if a credit is free; when nothing comes for as long again, the

@@ -24,8 +24,9 @@ const (
 const slowest = 64 << 10
 
 var (
-	// ErrStalled: what was posted has made no progress for Config.StallTimeout.
-	ErrStalled = errors.New("peer stalls: nothing posted has completed")
+	// ErrStalled: what was posted, or a frame that has begun to come, has made no progress for
+	// Config.StallTimeout.
+	ErrStalled = errors.New("peer stalls")
 	// ErrMute: the peer said nothing while calls waited, nor answered when it was asked
 	// (Config.KeepAlive).
 	ErrMute = errors.New("peer is mute: calls and a NULL call have no answer")
@@ -38,6 +39,8 @@ type activity struct {
 	busy                 bool   // something is served, awaited or owed
 	awaiting             bool   // calls wait for replies
 	heard                uint64 // bytes from the peer
+	frames               uint64 // from the peer
+	torn                 bool   // one has begun to come and is not whole
 	reads, sends         int    // posted and not completed
 	readsDone, sendsDone uint64
 	readMost, sendMost   int // bytes of the largest among them
@@ -50,6 +53,7 @@ const (
 	verdictNone  verdict = iota
 	verdictIdle          // close in order
 	verdictStall         // abort: ErrStalled
+	verdictTorn          // the same
 	verdictProbe         // ask by a NULL call; probed tells that one went out
 	verdictMute          // abort: ErrMute
 	verdictGate          // abort: it was not opened
@@ -64,6 +68,7 @@ type watch struct {
 	last                          activity
 	quiet, reading, sending, hush int // ticks without a call, a Read, a Send or Write, a byte
 	outside                       int // ticks gated
+	torn                          int // ticks with the same frame unfinished
 	probed                        bool
 }
 
@@ -80,6 +85,7 @@ func (w *watch) step(a activity) verdict {
 	count(&w.sending, a.sends > 0 && a.sendsDone == w.last.sendsDone && w.last.sends > 0)
 	count(&w.outside, a.gated && w.last.gated)
 	count(&w.hush, a.awaiting && a.heard == w.last.heard && w.last.awaiting)
+	count(&w.torn, a.torn && w.last.torn && a.frames == w.last.frames)
 	w.last = a
 	if w.hush == 0 {
 		w.probed = false
@@ -87,6 +93,8 @@ func (w *watch) step(a activity) verdict {
 	switch {
 	case w.stall > 0 && (w.reading > w.stall+a.readMost/w.pace || w.sending > w.stall+a.sendMost/w.pace):
 		return verdictStall
+	case w.stall > 0 && w.torn > w.stall:
+		return verdictTorn
 	case w.gate > 0 && w.outside >= w.gate:
 		return verdictGate
 	case w.mute > 0 && w.probed && w.hush >= 2*w.mute:
@@ -149,7 +157,7 @@ func (c *Conn) startTicker() {
 // onTick ends calls without a deadline of their own that have waited too long, and the connection where
 // it is idle, stalled or mute.
 func (c *Conn) onTick() {
-	heard := c.fabricBytes()
+	c.look()
 	short := c.ep.pool.short() || c.cfg.Busy != nil && c.cfg.Busy()
 	c.mu.Lock()
 	if c.down {
@@ -162,7 +170,7 @@ func (c *Conn) onTick() {
 	c.grants.step(short)
 	c.granted.Store(uint32(c.grants.now))
 	stale := c.ext.grantChanges()
-	v := c.watch.step(c.activity(heard))
+	v := c.watch.step(c.activity())
 	if v == verdictIdle {
 		c.shut.Store(true)
 		c.closing = true // decided with mu held: no call begins any more, here or there
@@ -177,7 +185,9 @@ func (c *Conn) onTick() {
 	case verdictIdle:
 		c.Close()
 	case verdictStall:
-		c.Abort(fmt.Errorf("%w for %v", ErrStalled, c.cfg.StallTimeout))
+		c.Abort(fmt.Errorf("%w: nothing posted has completed for %v", ErrStalled, c.cfg.StallTimeout))
+	case verdictTorn:
+		c.Abort(fmt.Errorf("%w: a frame that began is not whole after %v", ErrStalled, c.cfg.StallTimeout))
 	case verdictProbe:
 		c.ask()
 	case verdictGate:
@@ -187,20 +197,19 @@ func (c *Conn) onTick() {
 	}
 }
 
-// fabricBytes is what has come from the peer, of any kind.
-func (c *Conn) fabricBytes() uint64 {
-	if c.watch.mute == 0 || !c.client {
-		return 0
+// look reads what has come from the peer, of any kind.
+func (c *Conn) look() {
+	if c.watch.mute > 0 && c.client || c.watch.stall > 0 {
+		c.vc.Stats(&c.fabric)
 	}
-	c.vc.Stats(&c.fabric)
-	return c.fabric.RecvBytes
 }
 
 // activity is the connection's, with mu held.
-func (c *Conn) activity(heard uint64) activity {
+func (c *Conn) activity() activity {
 	n := &c.counters
 	a := activity{
-		calls: n.CallsRecv + n.CallsSent + n.BackCallsRecv + n.BackCallsSent, heard: heard,
+		calls: n.CallsRecv + n.CallsSent + n.BackCallsRecv + n.BackCallsSent, heard: c.fabric.RecvBytes,
+		frames: c.fabric.RecvFrames, torn: c.fabric.Unfinished > 0,
 		gated:    c.gated() && c.stands() != 0,
 		busy:     c.serving > 0 || c.owed > 0 || c.credits.inUse > 0 || !c.waiting.empty() || len(c.outbox) > 0,
 		awaiting: c.pending.n > 0 && c.client,

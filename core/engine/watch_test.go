@@ -41,6 +41,14 @@ func TestWatch(t *testing.T) {
 			{busy: true, reads: 1, calls: 4}, {busy: true, reads: 1, calls: 5}, {busy: true, reads: 1, calls: 6},
 		}, stall, 5},
 		{"a reply that does not leave", still(sending, 9), stall, 5},
+		{"a frame that does not end", still(activity{busy: true, torn: true, frames: 7}, 9), verdictTorn, 5},
+		{"nor does it by what comes", []activity{
+			{torn: true, heard: 1}, {torn: true, heard: 2}, {torn: true, heard: 3}, {torn: true, heard: 4}, {torn: true, heard: 5}, {torn: true, heard: 6},
+		}, verdictTorn, 5},
+		{"frames that follow each other", []activity{
+			{busy: true, torn: true, frames: 1}, {busy: true, torn: true, frames: 1}, {busy: true, torn: true, frames: 1}, {busy: true, torn: true, frames: 1},
+			{busy: true, torn: true, frames: 2}, {busy: true, torn: true, frames: 2}, {busy: true, frames: 2}, {busy: true, torn: true, frames: 2},
+		}, none, 8},
 		{"replies that leave", []activity{
 			sending, sending, sending, {busy: true, sends: 3, sendsDone: 1}, {busy: true, sends: 3, sendsDone: 1},
 			{busy: true, sends: 3, sendsDone: 2}, {busy: true, sends: 3, sendsDone: 2},
@@ -120,7 +128,7 @@ func TestSendsBehindReads(t *testing.T) {
 	c.sends.out = 1
 	last := func() (v verdict, ticks int) {
 		for v == verdictNone && ticks < 1000 {
-			v = c.watch.step(c.activity(0))
+			v = c.watch.step(c.activity())
 			ticks++
 		}
 		return v, ticks

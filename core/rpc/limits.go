@@ -22,7 +22,7 @@ func WithConnectionsPerAddress(n int) Option { return func(o *options) { o.conns
 func WithIdleTimeout(d time.Duration) Option { return func(o *options) { o.engine.IdleTimeout = d } }
 
 // WithStallTimeout ends connections whose peer stays but does not take what is sent to it, or does not answer
-// RDMA Reads: nothing of it has moved for d, and a second more per 64 KiB of the largest transfer;
+// RDMA Reads: nothing of it has moved for d, and a second more per 64 KiB of the largest transfer, or a frame of its has begun to come and not ended;
 // negative: never (clients, listeners). Default 60 s.
 func WithStallTimeout(d time.Duration) Option { return func(o *options) { o.engine.StallTimeout = d } }
 

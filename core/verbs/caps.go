@@ -40,4 +40,6 @@ type Stats struct {
 	WriteCalls, ReadCalls  uint64 // system calls that moved bytes, or tried to
 	CopiedBytes            uint64 // bytes that the provider copied itself
 	Retransmits            uint64
+
+	Unfinished uint64 // bytes of a frame that has begun to come and is not whole: now, not since the start
 }

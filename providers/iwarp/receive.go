@@ -331,4 +331,10 @@ func (in *inbound) endDirect() bool {
 }
 
 // publish adds what was counted to the connection's counters. The connection's mu is held.
-func (in *inbound) publish(s *verbs.Stats) { add(s, &in.stats) }
+func (in *inbound) publish(s *verbs.Stats) {
+	add(s, &in.stats)
+	s.Unfinished = uint64(in.w - in.r)
+	if in.direct {
+		s.Unfinished += uint64(in.headLen + in.size - in.left)
+	}
+}

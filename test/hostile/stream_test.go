@@ -12,6 +12,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
+	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
 )
 
@@ -74,6 +75,46 @@ func isTimeout(err error) bool {
 var slow memory.Network
 
 func init() { verbs.Register("hostile-slow", iwarp.New(&slow)) }
+
+// TestHalfAFrame: a frame that begins and does not end, as where bits of its length have changed under way, ends its connection
+// after a while, although what waits for an answer there keeps it from being idle.
+func TestHalfAFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := serve(t, "hostile-slow://127.0.0.1:0")
+		u, err := url.Parse(h.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := slow.Dial(context.Background(), "", u.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Writev([][]byte{request}); err != nil {
+			t.Fatal(err)
+		}
+		s.Read(func() bool { // MPA's reply
+			n, err := s.Readv([][]byte{make([]byte, 512)})
+			return n > 0 || err != stream.ErrAgain
+		})
+		if _, err := s.Writev([][]byte{{0x10, 102, 0x41, 0x43}}); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for { // it goes on, so slowly that nobody waits for it
+			time.Sleep(time.Second)
+			if _, err := s.Writev([][]byte{{0}}); err != nil {
+				break
+			}
+			if time.Since(start) > time.Hour {
+				t.Fatal("after an hour it is up")
+			}
+		}
+		if d := time.Since(start); d < 50*time.Second || d > 2*time.Minute {
+			t.Errorf("it ended after %v", d)
+		}
+	})
+}
 
 // TestBytePerSecond: a set-up that crawls is ended by its time-out, however regularly something comes.
 func TestBytePerSecond(t *testing.T) {

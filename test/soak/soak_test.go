@@ -22,6 +22,15 @@ const (
 	someSeeds     = 400
 )
 
+// TestWorldsThatFailed: worlds in which something went wrong once, where no smaller test says it all.
+func TestWorldsThatFailed(t *testing.T) {
+	for _, seed := range []uint64{
+		572532559858, // a bit of an FPDU's length changed, and a backward call kept the server from closing
+	} {
+		one(t, newStage(), seed)
+	}
+}
+
 // TestWorlds plays worlds: a few hundred by themselves, as many as the environment says, or for as long.
 func TestWorlds(t *testing.T) {
 	if v := os.Getenv(seedVariable); v != "" {
