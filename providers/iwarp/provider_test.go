@@ -18,8 +18,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patient are domains whose orderly closes are orderly on a busy machine too: 2 s, the default, may be over before the
+// other end has read what was under way.
+var patient = map[string]string{"linger": "1m"}
+
 func TestProvider(t *testing.T) {
 	providertest.Run(t, func(*testing.T) verbs.Provider { return iwarp.New(nil) }, providertest.Options{
+		Domain:       patient,
 		Listen6:      "[::1]:0",
 		SmallBuffers: map[string]string{"sndbuf": "4096", "rcvbuf": "4096"},
 		ShortSetup:   map[string]string{"setup": "300ms"},
@@ -53,6 +58,7 @@ func TestModes(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			providertest.Run(t, func(*testing.T) verbs.Provider { return with{iwarp.New(nil), options} }, providertest.Options{
+				Domain:       patient,
 				SmallBuffers: map[string]string{"sndbuf": "4096", "rcvbuf": "4096"},
 				ShortSetup:   map[string]string{"setup": "300ms"},
 				Stall:        stall,
@@ -98,7 +104,7 @@ func stall(t *testing.T, addr string) (stop func()) {
 func TestProviderInMemory(t *testing.T) {
 	providertest.Run(t, func(*testing.T) verbs.Provider {
 		return iwarp.New(&memory.Network{})
-	}, providertest.Options{ShortSetup: map[string]string{"setup": "300ms"}})
+	}, providertest.Options{Domain: patient, ShortSetup: map[string]string{"setup": "300ms"}})
 }
 
 // TestLocal: Open's address is where Dial comes from, and where Listen binds without a host.
