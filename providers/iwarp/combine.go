@@ -3,6 +3,7 @@ package iwarp
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"time"
 
@@ -19,6 +20,10 @@ const (
 	// reportFrom is how large a batch is whose completions do not wait for the end of the
 	// queue.
 	reportFrom = 64 << 10
+
+	// leadMost is how many gatherings whoever flushes writes before the writer goes on: others may post as fast as he
+	// writes, and a Flush ends all the same.
+	leadMost = 64
 
 	// causeWait is how long the reader may look for the reason of a failed write.
 	causeWait = time.Second
@@ -44,14 +49,14 @@ func (c *conn) Flush() {
 		runtime.Gosched()
 		c.mu.Lock()
 	}
-	c.pump()
+	c.pump(leadMost)
 	c.mu.Unlock()
 	c.completeLocal(false)
 }
 
-// pump carries the role as far as it goes without waiting, and lets it go or leaves it to
+// pump carries the role as far as it goes without waiting and in most gatherings, and lets it go or leaves it to
 // the writer. mu is held, and released while bytes move.
-func (c *conn) pump() {
+func (c *conn) pump(most int) {
 	o := &c.out
 	o.borrow()
 	for !c.broken && c.state != ended {
@@ -62,12 +67,19 @@ func (c *conn) pump() {
 			c.mu.Lock()
 			continue
 		}
-		if o.written() && !o.more() && !c.gather() {
-			if c.invs > 0 { // behind a Read that is stalled, or before the peer's first frame
-				c.sweep()
-				continue
+		if o.written() && !o.more() {
+			if most <= 0 && (c.sq.head != nil || c.responses.n > 0) {
+				c.leave()
+				return
 			}
-			break
+			most--
+			if !c.gather() {
+				if c.invs > 0 { // behind a Read that is stalled, or before the peer's first frame
+					c.sweep()
+					continue
+				}
+				break
+			}
 		}
 		c.mu.Unlock()
 		if o.written() {
@@ -81,9 +93,7 @@ func (c *conn) pump() {
 			if c.state == ended {
 				break // meanwhile: the writer may have gone, and nobody would let go of the role
 			}
-			c.blocked = true
-			c.sweep()
-			poke(c.writerWake)
+			c.leave()
 			return
 		}
 	}
@@ -95,6 +105,13 @@ func (c *conn) pump() {
 		poke(c.readerWake)
 	}
 	c.finish()
+}
+
+// leave leaves the role to the writer, which may wait for room. mu is held, and released meanwhile.
+func (c *conn) leave() {
+	c.blocked = true
+	c.sweep()
+	poke(c.writerWake)
 }
 
 // settle judges one step: what was taken by the stream is carried out. It returns false when
@@ -249,19 +266,21 @@ func (c *conn) write() {
 	for {
 		switch {
 		case c.blocked:
-			c.mu.Unlock()
-			c.out.await()
-			c.mu.Lock()
-			if !c.settle() {
-				break // a deadline that was meant for another: wait again
+			if !c.out.written() {
+				c.mu.Unlock()
+				c.out.await()
+				c.mu.Lock()
+				if !c.settle() {
+					break // a deadline that was meant for another: wait again
+				}
 			}
 			c.blocked = false
-			c.pump()
+			c.pump(math.MaxInt)
 		case c.state == ended:
 			return
 		case c.state == closing && !c.finSent && !c.pumping && !c.broken && c.sq.head != nil && !c.stalled():
 			c.pumping = true
-			c.pump()
+			c.pump(math.MaxInt)
 		default:
 			c.mu.Unlock()
 			<-c.writerWake

@@ -83,7 +83,7 @@ type conn struct {
 
 	gated    bool // an acceptor that has not heard the initiator's first FPDU
 	pumping  bool
-	blocked  bool // pumping is the writer's, which waits for room
+	blocked  bool // pumping is the writer's, which may wait for room
 	broken   bool // output failed
 	sweeping int  // goroutines that hold works in sweep
 	finSent  bool

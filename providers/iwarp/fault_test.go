@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -374,5 +375,43 @@ func TestEndWhileFlushing(t *testing.T) {
 		o.conn.Post([]verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: o.reg, Off: 4096, N: 900}}}})
 		o.conn.Flush()
 		o.wantGone(t, nil)
+	})
+}
+
+// TestFlushForOthers: who flushes writes for others too, who post meanwhile, but not without end; what is left then leaves
+// by itself.
+func TestFlushForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, most = 64 << 10, 300
+		n := &hooked{Network: memory.Network{Buffer: 2 * most * size}} // there is always room
+		o := opened(t, n, nil)
+		p, _ := dialled(t, &n.Network, o.listen(t, o.options(1)), request(true))
+		p.frame(send(1, 0, true), nil)
+		synctest.Wait()
+		one := []verbs.Work{{Op: verbs.OpWrite, Key: 1, Segs: []verbs.Seg{{R: o.reg, N: size}}}}
+		var posted int
+		var flushed atomic.Bool
+		n.before = func() {
+			time.Sleep(time.Millisecond) // whoever flushed has returned by then, if it is not him
+			if posted < most && !flushed.Load() {
+				posted++
+				o.conn.Post(one)
+			}
+		}
+		o.conn.Post(one)
+		o.conn.Flush()
+		flushed.Store(true)
+		if posted == most {
+			t.Errorf("a Flush wrote all of %d works that others posted meanwhile", posted)
+		}
+		for got := 0; got < (1+posted)*size; {
+			_, b := p.next()
+			got += len(b)
+		}
+		_ = p.s.Close()
+		o.wantGone(t, nil)
+		if err := o.dom.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }

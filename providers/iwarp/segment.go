@@ -264,7 +264,7 @@ func (c *conn) resume() {
 	c.mu.Lock()
 	if !c.pumping && c.state != setUp {
 		c.pumping = true
-		c.pump()
+		c.pump(leadMost)
 	}
 	c.mu.Unlock()
 	c.completeLocal(true)
