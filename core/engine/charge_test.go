@@ -37,14 +37,15 @@ func TestCharge(t *testing.T) {
 	}
 	gone := false
 	c := &Conn{ep: e, share: new(share)}
-	if c.charged(2<<20, func() { gone = true }) != nil || !gone {
+	if _, ok := c.charged(2<<20, loan{free: func() { gone = true }}); ok || !gone {
 		t.Error("more than there is")
 	}
-	release := c.charged(1000, func() { gone = false })
+	l, _ := c.charged(1000, loan{free: func() { gone = false }})
 	if e.MemoryInUse() != 1000 {
 		t.Error("not counted")
 	}
-	if release(); gone || e.MemoryInUse() != 0 {
+	l.giveBack()
+	if gone || e.MemoryInUse() != 0 {
 		t.Error("not released")
 	}
 }

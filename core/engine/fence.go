@@ -149,10 +149,7 @@ func (call *Call) exposed() int {
 // dropMemory gives back what the call took for its chunks. Everything is fenced.
 func (call *Call) dropMemory() {
 	call.dropRegions()
-	if call.release != nil {
-		call.release()
-		call.release = nil
-	}
+	call.release.giveBack()
 	if call.pulled != nil {
 		call.pulled.Free()
 		call.pulled = nil

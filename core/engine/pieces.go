@@ -10,7 +10,7 @@ import (
 
 // wrapper is a payload extension on a connection.
 type wrapper struct {
-	ext.Wrapper
+	e   ext.Wrapper
 	s   *session
 	raw bool // a Cutter
 	// partHead is the bytes of a Part's header, and lastExtra by how many the header of one that Wraps is longer than MSG's, with as much of
@@ -19,7 +19,7 @@ type wrapper struct {
 }
 
 func (x *extensions) newWrapper(s *session, r *role) *wrapper {
-	w := &wrapper{Wrapper: r.wrapper, s: s, raw: r.cutter != nil}
+	w := &wrapper{e: r.wrapper, s: s, raw: r.cutter != nil}
 	for i := range x.ops {
 		op := &x.ops[i].Op
 		info := op.Info + -op.Info&3
@@ -34,39 +34,56 @@ func (x *extensions) newWrapper(s *session, r *role) *wrapper {
 	return w
 }
 
-// reach is the most bytes of RPC message that can go to the peer without chunks, and come from it.
-func (x *extensions) reach() (send, recv int) {
+// reach is the most bytes of RPC message that can go to the peer without chunks, and come from it. The error is a *PanicError.
+func (x *extensions) reach() (send, recv int, err error) {
 	list := x.wrap.wrappers.Load()
 	if list == nil {
-		return 0, 0
+		return 0, 0, nil
 	}
 	for _, w := range *list {
-		s, r := w.Reach()
+		w.s.checkLoans()
+		s, r, p := w.reach()
+		if p != nil {
+			return 0, 0, p
+		}
 		send, recv = max(send, s), max(recv, r)
 	}
-	return send, recv
+	return send, recv, nil
 }
 
-// carrying is the first payload extension that carries n bytes to the peer.
-func (x *extensions) carrying(n int) *wrapper {
+// carrying is the first payload extension that carries n bytes to the peer; nil: none does.
+func (x *extensions) carrying(n int) (*wrapper, error) {
 	for _, w := range *x.wrap.wrappers.Load() {
-		if s, _ := w.Reach(); n <= s {
-			return w
+		s, _, p := w.reach()
+		if p != nil {
+			return nil, p
+		}
+		if n <= s {
+			return w, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // cut has a message of n bytes cut whose header has so many, MSG's, and tells how many Parts of which operation there are.
-func (x *extensions) cut(w *wrapper, into []ext.Piece, xid uint32, n, header, send int) (pieces []ext.Piece, op, parts int, ok bool) {
+func (x *extensions) cut(w *wrapper, into []ext.Piece, xid uint32, n, header, send int) (pieces []ext.Piece, op, parts int, ok bool, err error) {
 	part, last := send-w.partHead, send-header-w.lastExtra
 	if part <= 0 || last <= 0 {
-		return into, 0, 0, false
+		return into, 0, 0, false, nil
 	}
-	pieces = w.Wrap(into, xid, n, part, last)
+	pieces, p := w.wrap(into, xid, n, part, last)
+	if p != nil {
+		return into, 0, 0, false, p
+	}
+	op, parts, ok = x.checkCut(w, pieces, n, part, last)
+	return pieces, op, parts, ok, nil
+}
+
+// checkCut tells whether pieces are a message of n bytes.
+func (x *extensions) checkCut(w *wrapper, pieces []ext.Piece, n, part, last int) (op, parts int, ok bool) {
 	parts = len(pieces) - 1
 	if parts < 0 {
-		return pieces, 0, 0, false
+		return 0, 0, false
 	}
 	at := 0
 	for i := range pieces {
@@ -78,17 +95,17 @@ func (x *extensions) cut(w *wrapper, into []ext.Piece, xid uint32, n, header, se
 		}
 		if is < 0 || x.ops[is].Op.Payload != rule || len(p.Info) > x.ops[is].Op.Info ||
 			p.From != at || p.To <= at || p.To-at > most || p.To > n || w.raw && i == parts && len(p.Info)%4 != 0 {
-			return pieces, 0, 0, false
+			return 0, 0, false
 		}
 		if i == 0 {
 			op = is
 		}
 		if i < parts && is != op {
-			return pieces, 0, 0, false
+			return 0, 0, false
 		}
 		at = p.To
 	}
-	return pieces, op, parts, at == n && (parts == 0 || parts <= x.ctl.ops[op].window)
+	return op, parts, at == n && (parts == 0 || parts <= x.ctl.ops[op].window)
 }
 
 // takePlaces reserves n places in the window of op, if there are so many and no parcel waits for them.
@@ -233,19 +250,28 @@ func longest(works []verbs.Work) (n int) {
 }
 
 // planWrapped plans a call on a connection with extensions whose version stands: with what is attached to it, or in pieces where it is too
-// long for one Send. Where that does not come about it goes plain.
+// long for one Send. Where that does not come about it goes plain; the call whose extension panics ends.
 func (c *Conn) planWrapped(call *Call, version uint32, learned chunkLimits) (chunk.Offer, error) {
 	x := c.ext
+	var err error
 	call.by, call.wrap = nil, x.attachment(call)
-	call.reach, call.replyReach = x.reach()
+	if call.reach, call.replyReach, err = x.reach(); err != nil {
+		return chunk.Offer{}, c.takeDown(err)
+	}
 	if call.wrap.Type != 0 {
 		call.reach = 0 // one message is wrapped once
 	}
 	offer, err := c.planCall(call, version, true, learned)
+	cut := true
+	if err == nil && call.plan.Pieces {
+		if cut, err = c.cutCall(call); err != nil {
+			return offer, c.takeDown(err)
+		}
+	}
 	switch {
 	case err != nil && call.wrap.Type != 0:
 		call.wrap = wire.Wrap{} // there is no room for it
-	case err == nil && call.plan.Pieces && !c.cutCall(call):
+	case !cut:
 		call.by, call.reach = nil, 0
 	default:
 		return offer, err
@@ -254,17 +280,17 @@ func (c *Conn) planWrapped(call *Call, version uint32, learned chunkLimits) (chu
 }
 
 // cutCall cuts a call into pieces. Where there is no place for them now it goes otherwise, but for one that cannot.
-func (c *Conn) cutCall(call *Call) (ok bool) {
+func (c *Conn) cutCall(call *Call) (ok bool, err error) {
 	x, p := c.ext, &call.plan
-	if call.by = x.carrying(p.Len); call.by == nil {
-		return false
+	if call.by, err = x.carrying(p.Len); call.by == nil {
+		return false, err
 	}
-	call.pieces, call.partOp, call.parts, ok = x.cut(call.by, call.pieces[:0], call.XID, p.Len, p.Header, call.limits.Send)
+	call.pieces, call.partOp, call.parts, ok, err = x.cut(call.by, call.pieces[:0], call.XID, p.Len, p.Header, call.limits.Send)
 	if !ok {
-		return false
+		return false, err
 	}
 	call.placed = x.takePlaces(call.partOp, call.parts)
-	return call.placed || call.inlineOnly
+	return call.placed || call.inlineOnly, nil
 }
 
 // leavePlaces gives back the places of a message that is not sent after all, if it has them. Called with mu held.
@@ -310,22 +336,22 @@ func (c *Conn) sendPieces(call *Call) error {
 }
 
 // cutReply cuts a reply into pieces. Where there is no place for them now it goes to the Reply chunk, if that is long enough, or waits.
-func (c *Conn) cutReply(r *Request, send int) (ok bool) {
+func (c *Conn) cutReply(r *Request, send int) (ok bool, err error) {
 	x, p := c.ext, &r.plan
-	by := x.carrying(p.Len)
+	by, err := x.carrying(p.Len)
 	if by == nil {
-		return false
+		return false, err
 	}
-	r.pieces, r.partOp, r.parts, ok = x.cut(by, r.pieces[:0], r.Header.XID, p.Len, p.Header, send)
+	r.pieces, r.partOp, r.parts, ok, err = x.cut(by, r.pieces[:0], r.Header.XID, p.Len, p.Header, send)
 	if !ok {
-		return false
+		return false, err
 	}
 	r.placed = x.takePlaces(r.partOp, r.parts)
 	if !r.placed && r.Header.Reply.Len() >= uint64(p.Len) {
-		return false
+		return false, nil
 	}
 	r.by = by
-	return true
+	return true, nil
 }
 
 // uncut undoes cutReply for a reply that has not been sent.

@@ -72,10 +72,10 @@ func (in *inbound) received(cp *verbs.Completion) {
 	payload := cp.Buf[n:]
 	switch in.sort(h, payload) {
 	case toRequester:
-		in.reply(h, payload, cp.Invalidated, nil)
+		in.reply(h, payload, cp.Invalidated, loan{})
 		buf.put()
 	case toResponder:
-		in.call(h, payload, buf, nil) // takes buf
+		in.call(h, payload, buf, loan{}) // takes buf
 	default:
 		in.drop(h.XID)
 		buf.put()
@@ -185,7 +185,7 @@ func (c *Conn) versionRange() (low, high uint32) {
 
 // reply takes a message that answers a call of ours. With release it keeps payload, if it takes the reply, and calls release
 // when the call is over.
-func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32, release func()) (taken bool) {
+func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32, release loan) (taken bool) {
 	c := in.c
 	c.mu.Lock()
 	if h.Proc == wire.ErrorMsg && c.ext.refused(h) {
@@ -262,12 +262,12 @@ func (c *Conn) confirmed(h *wire.Header) (opened bool) {
 var errNotTheReply = errors.New("the RPC message is no reply to it")
 
 // takeReply keeps the reply's inline bytes, with release as they are, and finds the rest. Called with mu held.
-func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte, release func()) error {
+func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte, release loan) error {
 	if err := chunk.CheckReply(h, &call.head.Lists, len(payload)); err != nil {
 		return err
 	}
 	inline := payload
-	if release == nil {
+	if release.free == nil {
 		call.inline = append(call.inline[:0], payload...)
 		inline = call.inline
 	}

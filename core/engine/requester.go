@@ -101,7 +101,7 @@ type Call struct {
 	results [][]byte       // memory of the Write chunks
 	spares  []*Memory      // stand under the windows of an orphan
 	grown   []*Memory      // destinations that replace those of Into that were too short
-	release func()         // of Stream, which an extension keeps; nil: it lies in inline
+	release loan           // of Stream, which an extension keeps; else it lies in inline
 
 	// How extensions have it travel; see planWrapped.
 	wrap              wire.Wrap // Type 0: in no operation

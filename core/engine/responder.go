@@ -42,7 +42,7 @@ type Request struct {
 	owed   bool // counted in Conn.owed; guarded by Conn.mu
 	broken bool
 	// release is of Stream, which an extension keeps until the request is over; nil: it lies in buf.
-	release func()
+	release loan
 
 	plan   chunk.ReplyPlan
 	head   wire.Header // of the reply
@@ -102,7 +102,7 @@ func (q *readQueue) pop() readOp {
 var requestPool = sync.Pool{New: func() any { return &Request{Header: new(wire.Header)} }}
 
 // call takes a call; it takes buf. Of one that is taken release, if there is one, is called when it is over.
-func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release func()) (taken bool) {
+func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release loan) (taken bool) {
 	c := in.c
 	body, why := c.admit(h, payload)
 	if why == nil && !c.ep.gate.enter() {
@@ -385,7 +385,7 @@ func (c *Conn) answer(r *Request, move bool) error {
 		if err := c.planReply(r, move, most); err != nil {
 			c.uncut(r)
 			c.sendError(r, r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
-			return err
+			return c.takeDown(err)
 		}
 		switch err := c.sendReply(r); {
 		case err == nil:
@@ -403,7 +403,7 @@ func (c *Conn) answer(r *Request, move bool) error {
 // keepResults copies bulk results that are views into the arguments' receive, as those of an
 // echo may be: the receive is about to take another message.
 func (r *Request) keepResults() {
-	if r.release != nil {
+	if r.release.free != nil {
 		return
 	}
 	for i := range r.Results.Bulk() {
@@ -435,15 +435,24 @@ func (c *Conn) planReply(r *Request, move bool, most int) error {
 	send = min(send, most)
 	l := chunk.Limits{Version: h.Version, Send: send, MaxReads: -1, MaxWrites: -1}
 	if c.ext != nil && h.Version >= wire.Version2 {
-		l.Reach, _ = c.ext.reach()
+		var err error
+		if l.Reach, _, err = c.ext.reach(); err != nil {
+			return err
+		}
 	}
 	if err := r.plan.Plan(&r.Results, move, l, &h.Lists); err != nil {
 		return err
 	}
-	if r.plan.Pieces && !c.cutReply(r, send) {
-		l.Reach = 0
-		if err := r.plan.Plan(&r.Results, move, l, &h.Lists); err != nil {
+	if r.plan.Pieces {
+		cut, err := c.cutReply(r, send)
+		if err != nil {
 			return err
+		}
+		if !cut {
+			l.Reach = 0
+			if err := r.plan.Plan(&r.Results, move, l, &h.Lists); err != nil {
+				return err
+			}
 		}
 	}
 	r.works, r.segs = r.works[:0], r.segs[:0]
@@ -616,10 +625,8 @@ func (r *Request) finish() {
 		r.pulled[i] = nil
 	}
 	r.dropSources()
-	if r.release != nil {
-		r.release()
-	}
-	r.release, r.by, r.last = nil, nil, nil
+	r.release.giveBack()
+	r.by, r.last = nil, nil
 	r.Results.DropBulk()
 	r.Results.Reset()
 	clear(r.data)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
@@ -34,6 +35,7 @@ type session struct {
 	waiting int           // of what Limits.Queue bounds
 	lines   map[int]*line // by operation
 	awaits  awaits
+	spoiled atomic.Pointer[PanicError] // what giving memory back has panicked with
 }
 
 type sessionState uint8
@@ -72,12 +74,11 @@ type question struct {
 
 // connect asks x for its session. Without mu.
 func (s *session) connect(x ext.Extension) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.panicked(v)
-		}
-	}()
-	got := x.Connect(s.conn)
+	var got ext.Session
+	if p := s.try(func() { got = x.Connect(s.conn) }); p != nil {
+		s.panicked(p)
+		return
+	}
 	s.x.c.mu.Lock()
 	s.s = got
 	s.x.c.mu.Unlock()
@@ -171,12 +172,22 @@ func (s *session) run() {
 
 // do runs t, and survives it. Without mu.
 func (s *session) do(t task) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.panicked(v)
-		}
-	}()
-	t.run(s.s)
+	if p := s.try(func() { t.run(s.s) }); p != nil {
+		s.panicked(p)
+	}
+}
+
+func (s *session) try(f func()) (p *PanicError) {
+	defer s.survive(&p)
+	f()
+	return nil
+}
+
+// survive, deferred, makes a panic of the extension's an error.
+func (s *session) survive(p **PanicError) {
+	if v := recover(); v != nil {
+		*p = &PanicError{Extension: s.decl.Name, Conn: s.x.c.id, Value: v, Stack: debug.Stack(), s: s}
+	}
 }
 
 // PanicError is what an extension's session panicked with.
@@ -185,17 +196,20 @@ type PanicError struct {
 	Conn      uint64 // Conn.ID
 	Value     any
 	Stack     []byte
+
+	s *session
 }
 
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("extension %q panicked on connection %d: %v", e.Extension, e.Conn, e.Value)
 }
 
-// panicked takes the session out of service for the connection's life. Without mu.
-func (s *session) panicked(v any) {
+// panicked takes the session out of service for the connection's life. One that wraps messages ends the connection: the peer goes on
+// to send what nobody can read any more, and does not on the next one, which has a session of its own. Without mu.
+func (s *session) panicked(p *PanicError) {
 	c := s.x.c
 	if c.cfg.Panicked != nil {
-		c.cfg.Panicked(&PanicError{Extension: s.decl.Name, Conn: c.id, Value: v, Stack: debug.Stack()})
+		c.cfg.Panicked(p)
 	}
 	c.mu.Lock()
 	c.counters.ExtPanics++
@@ -207,14 +221,17 @@ func (s *session) panicked(v any) {
 	s.x.endWrapping(s)
 	s.startBy = time.Time{}
 	s.x.beginCarrier()
-	gate := s.gate
+	gate, wraps := s.gate, s.wraps()
 	c.mu.Unlock()
 	c.event(obs.Event{Kind: obs.ExtPanic, Arg: int64(s.i)})
 	for _, q := range late {
 		s.x.late(q)
 	}
-	if gate {
+	switch {
+	case gate:
 		c.endGated(s.decl.Name, errPanicked)
+	case wraps:
+		c.Close()
 	}
 	c.flush()
 }

@@ -162,6 +162,7 @@ func (in *inbound) wrapped(h *wire.Header, payload []byte, buf buffer) {
 	r := &x.ops[i]
 	s := x.sessions[r.Ext]
 	reply := h.Direction == wire.Reply
+	s.checkLoans()
 	c.mu.Lock()
 	up := s.state == sessionUp
 	var as role
@@ -182,11 +183,16 @@ func (in *inbound) wrapped(h *wire.Header, payload []byte, buf buffer) {
 		refuse(wire.BadXDR)
 		return
 	case r.Op.Payload == ext.Wraps:
-		cut, err := -1, error(nil)
+		cut := -1
 		if as.cutter != nil {
-			cut, err = as.cutter.Cut(r.Op.Name, h.OptInfo)
+			var p *PanicError
+			if cut, p = s.cut(as.cutter, r.Op.Name, h.OptInfo); p != nil {
+				buf.put()
+				in.unreadable(h.XID, reply, p)
+				return
+			}
 		}
-		if err != nil {
+		if cut == noCut {
 			refuse(wire.BadXDR)
 			return
 		}
@@ -201,16 +207,20 @@ func (in *inbound) wrapped(h *wire.Header, payload []byte, buf buffer) {
 		}
 	}
 	var whole []byte
-	var release func()
+	release := loan{s: s}
 	if as.wrapper != nil {
 		p := ext.Piece{Op: r.Op.Name, Info: h.OptInfo, To: len(payload)}
 		var v ext.Verdict
-		whole, release, v = as.wrapper.Unwrap(p, h.XID, reply, payload)
+		var panicked *PanicError
+		whole, release.free, v, panicked = s.unwrap(as.wrapper, p, h.XID, reply, payload)
+		if panicked != nil {
+			buf.put()
+			in.unreadable(h.XID, reply, panicked)
+			return
+		}
 		if v.Kind == ext.Refuse || r.Op.Payload == ext.Part {
 			buf.put()
-			if release != nil {
-				release()
-			}
+			release.giveBack()
 			in.piece(h.XID, reply, v)
 			return
 		}
@@ -218,7 +228,8 @@ func (in *inbound) wrapped(h *wire.Header, payload []byte, buf buffer) {
 	if whole != nil {
 		buf.put() // it lies elsewhere
 		if !reply {
-			if release = c.charged(len(whole), release); release == nil {
+			var ok bool
+			if release, ok = c.charged(len(whole), release); !ok {
 				c.sendError(nil, h.XID, h.Version, wire.ErrorBody{Code: wire.ErrSystem})
 				return
 			}
@@ -228,19 +239,19 @@ func (in *inbound) wrapped(h *wire.Header, payload []byte, buf buffer) {
 	in.unwrapped(h, payload, buf, release, s, as.watcher)
 }
 
-// charged counts n bytes of a call of the peer's until release is called. nil: there is no room, and it has been.
-func (c *Conn) charged(n int, release func()) func() {
-	if release == nil {
-		release = func() {}
-	}
+// charged counts n bytes of a call of the peer's until they are given back. Not ok: there is no room, and they have been.
+func (c *Conn) charged(n int, l loan) (charged loan, ok bool) {
 	if err := c.ep.charge(n, &c.share.held); err != nil {
-		release()
-		return nil
+		l.giveBack()
+		return l, false
 	}
-	return func() {
+	free := l.free
+	return loan{l.s, func() {
 		c.ep.discharge(n, &c.share.held)
-		release()
-	}
+		if free != nil {
+			free()
+		}
+	}}, true
 }
 
 // piece is done with a piece that makes no message whole.
@@ -259,7 +270,7 @@ func (in *inbound) piece(xid uint32, reply bool, v ext.Verdict) {
 }
 
 // unwrapped takes the RPC message that an operation has carried; it takes buf, and calls release, if there is one, when the message is over.
-func (in *inbound) unwrapped(h *wire.Header, payload []byte, buf buffer, release func(), s *session, watcher ext.Watcher) {
+func (in *inbound) unwrapped(h *wire.Header, payload []byte, buf buffer, release loan, s *session, watcher ext.Watcher) {
 	c := in.c
 	xid, op, reply := h.XID, h.OptType, h.Direction == wire.Reply
 	var info []byte
@@ -280,9 +291,7 @@ func (in *inbound) unwrapped(h *wire.Header, payload []byte, buf buffer, release
 		c.mu.Lock()
 		c.counters.Wrapped--
 		c.mu.Unlock()
-		if release != nil {
-			release()
-		}
+		release.giveBack()
 		return
 	}
 	if watcher == nil {

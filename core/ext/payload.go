@@ -2,7 +2,7 @@ package ext
 
 // Wrapper is the Session of a payload extension. Its methods are called where the message is: by callers, by handlers and
 // within the provider's Complete, several at a time. They must be quick, must not block and must not call Conn but for
-// Attach, Consumed and Send.
+// Attach, Consumed and Send. One that panics, or the release of a message, ends its call and the connection.
 //
 // A message goes in pieces only where it does not fit in one Send; where several payload extensions are loaded, by the
 // first one declared whose reach it is within. A message that has an attachment (Conn.Attach) goes with that and in no
