@@ -109,6 +109,9 @@ func (e *LostError) Unwrap() []error {
 	return []error{net.ErrClosed, e.Err}
 }
 
+// errUncarried: the extension that has cut a message does no more.
+var errUncarried = errors.New("its extension cuts no more messages")
+
 func errIsBadWork(err error) bool { return errors.Is(err, verbs.ErrBadWork) }
 
 func errIsClosed(err error) bool { return errors.Is(err, net.ErrClosed) }

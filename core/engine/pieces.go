@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/rpcrdma/rpcrdma/core/chunk"
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -184,6 +186,43 @@ func (x *extensions) dropParcels(finished []*Request) []*Request {
 	return finished
 }
 
+// carries tells whether w still cuts messages. Called with mu held.
+func (x *extensions) carries(w *wrapper) bool { return slices.Contains(*x.wrap.wrappers.Load(), w) }
+
+// divert has the parcels of a session that cuts no more messages go another way: nothing would free places for them. A call is planned
+// anew; so is a reply, which its requester may fetch by a Reply chunk when it is told how long it is. Called with mu held.
+func (x *extensions) divert(s *session) {
+	c := x.c
+	var calls []uint32
+	var replies []*Request
+	x.wrap.parcels = slices.DeleteFunc(x.wrap.parcels, func(p parcel) bool {
+		if x.ops[p.op].Ext != s.i {
+			return false
+		}
+		c.putSends(p.works)
+		if p.req != nil {
+			replies = append(replies, p.req)
+		} else {
+			calls = append(calls, p.xid)
+		}
+		return true
+	})
+	for _, xid := range calls {
+		if call := c.pending.at(xid); call != nil && call.state == callSent {
+			c.end(call, callAgain, nil)
+		}
+	}
+	if len(replies) > 0 {
+		x.spawn(func() {
+			for _, r := range replies {
+				c.answerAgain(r)
+			}
+			c.flush()
+		})
+	}
+	x.postParcels()
+}
+
 // putSends gives back the buffers of Sends that were not posted. Called with mu held.
 func (c *Conn) putSends(works []verbs.Work) {
 	for _, w := range works {
@@ -314,7 +353,11 @@ func (c *Conn) sendPieces(call *Call) error {
 		return err
 	}
 	c.mu.Lock()
-	if err := c.begin(call, longest(works)); err != nil {
+	err = errUncarried
+	if x.carries(call.by) {
+		err = c.begin(call, longest(works))
+	}
+	if err != nil {
 		c.putSends(works)
 		c.mu.Unlock()
 		return err

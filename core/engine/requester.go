@@ -448,7 +448,7 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 			return nil
 		}
 		call.short = call.short || errors.Is(err, errNoRoom)
-		again := err == errShrunk || errors.Is(err, errNoRoom)
+		again := err == errShrunk || err == errUncarried || errors.Is(err, errNoRoom)
 		c.abandon(call, again)
 		if again {
 			offer, err = c.plan(call, neg.Version, true, learned)

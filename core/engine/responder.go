@@ -56,6 +56,7 @@ type Request struct {
 	pieces        []ext.Piece
 	partOp, parts int
 	placed        bool // places are reserved for parts
+	move          bool // the binding allows moving bulk results
 
 	last *sendBuffer // of the reply's last Send
 }
@@ -368,6 +369,7 @@ func (r *Request) Drop() { r.finish() }
 func (r *Request) Reply(move, flush bool) error {
 	c := r.conn
 	r.keepResults()
+	r.move = move
 	r.buf.putFor(r) // the receive is posted again before the reply that grants it leaves (RFC 8166 §3.3.1)
 	err := c.answer(r, move)
 	if err != nil {
@@ -392,11 +394,20 @@ func (c *Conn) answer(r *Request, move bool) error {
 			return nil
 		case errors.Is(err, errNoRoom):
 			most = c.ep.size
-		case err != errShrunk:
+		case err != errShrunk && err != errUncarried:
 			return err
 		}
 		c.uncut(r)
 		r.dropSources()
+	}
+}
+
+// answerAgain answers, in another way, a request whose reply was put together and not posted. Without mu.
+func (c *Conn) answerAgain(r *Request) {
+	c.uncut(r)
+	r.dropSources()
+	if c.answer(r, r.move) != nil {
+		r.finish()
 	}
 }
 
@@ -530,6 +541,8 @@ func (c *Conn) sendReply(r *Request) error {
 		err = c.lostErr()
 	} else if send, _ := c.limits(h.Version); longest(r.works) > send {
 		err = errShrunk
+	} else if r.by != nil && !c.ext.carries(r.by) {
+		err = errUncarried
 	}
 	if err != nil {
 		c.putSends(r.works)

@@ -85,6 +85,7 @@ func (x *extensions) endWrapping(s *session) {
 	if list := x.wrap.wrappers.Load(); list != nil {
 		left := slices.DeleteFunc(slices.Clone(*list), func(w *wrapper) bool { return w.s == s })
 		x.wrap.wrappers.Store(&left)
+		x.divert(s)
 	}
 	x.detach(func(op int) bool { return x.ops[op].Ext == s.i })
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
@@ -18,12 +19,13 @@ const idSplit = ext.ExperimentalFirst + 0x38
 
 // splitter is a payload extension: messages in several Sends, put together by their XID.
 type splitter struct {
-	raw   bool // rdma_optinfo in a layout of its own
-	reach int
-	spoil func([]ext.Piece) []ext.Piece // what Wrap does wrong
-	up    chan *splitSession
-	out   atomic.Int64 // messages that are somebody's
-	bad   atomic.Int64 // released twice, or not what was expected
+	raw    bool // rdma_optinfo in a layout of its own
+	reach  int
+	window int                           // of pieces; 0: 200
+	spoil  func([]ext.Piece) []ext.Piece // what Wrap does wrong
+	up     chan *splitSession
+	out    atomic.Int64 // messages that are somebody's
+	bad    atomic.Int64 // released twice, or not what was expected
 }
 
 type splitSession struct {
@@ -40,10 +42,14 @@ type splitSession struct {
 func newSplitter() *splitter { return &splitter{reach: 100000, up: make(chan *splitSession, 64)} }
 
 func (x *splitter) Declare() ext.Declaration {
+	window := 200
+	if x.window > 0 {
+		window = x.window
+	}
 	return ext.Declaration{
 		Name: "splitter", Version: "1", Class: ext.Payload,
 		Ops: []ext.Op{
-			{Name: "more", Type: idSplit, Payload: ext.Part, Window: 200, Info: 8, Proves: true},
+			{Name: "more", Type: idSplit, Payload: ext.Part, Window: window, Info: 8, Proves: true},
 			{Name: "end", Type: idSplit + 1, Payload: ext.Wraps, Info: 8},
 			{Name: "note", Type: idSplit + 2},
 		},
@@ -213,6 +219,63 @@ func TestPiecesRefused(t *testing.T) {
 	checkCalls(t, c, 20000)
 	if m := c.Counters(); m.Wrapped != n.Wrapped {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestPiecesRefusedWhileOthersWait: a reply in pieces that waits for places goes another way when the peer turns out to take none: here
+// its requester is told how long it is.
+func TestPiecesRefusedWhileOthersWait(t *testing.T) {
+	here := newSplitter()
+	here.window = 2
+	up, back := make(chan struct{}), make(chan wire.Header, 1)
+	pieces := 0
+	local := programs()
+	t.Cleanup(func() { local.srv.Close() })
+	var c *rpc.Client
+	url := rawServe(t, func(r *raw, n int, h *wire.Header, _ []byte) {
+		switch {
+		case n > 0 && h.OptType == idSplit+2:
+			close(up)
+		case h.Proc == wire.Optional && h.Direction == wire.Call:
+			if pieces++; h.OptType != idSplit+1 {
+				return
+			}
+			ours := head(h.XID^1<<31, 2, wire.Msg)
+			r.send(enc(ours), call(ours.XID, procRead.Number, word(6000)...))
+			for start := time.Now(); c.Counters().Unplaced == 0 && time.Since(start) < 10*time.Second; {
+				time.Sleep(time.Millisecond)
+			}
+			for range pieces {
+				e := head(h.XID, 2, wire.ErrorMsg)
+				e.Err.Code = wire.ErrInvalidOption
+				r.send(enc(e))
+			}
+		case h.Proc == wire.ErrorMsg:
+			back <- *h
+		default:
+			r.answerTo(h, 9)
+		}
+	})
+	c = dial(t, url, rpc.WithPrograms(local.srv), rpc.WithExtensions(setOf(t, here)))
+	if err := ask(t, c); err != nil {
+		t.Fatal(err)
+	}
+	s := <-here.up
+	s.conn.Send(ext.Outgoing{Op: "note"}, nil)
+	<-up
+	if err := c.Call(ctx(t), procEcho, blob(pattern(10000)), new(blob), rpc.MaxReply(16)); err != nil || pieces != 3 {
+		t.Fatalf("%v, %d pieces", err, pieces)
+	}
+	select {
+	case h := <-back:
+		if h.Err.Code != wire.ErrReplyResource || h.Err.Needed < 6000 {
+			t.Errorf("%+v", h.Err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("the reply still waits: %+v", c.Counters())
+	}
+	if n := c.Counters(); n.Unplaced != 1 {
+		t.Errorf("%+v", n)
 	}
 }
 
