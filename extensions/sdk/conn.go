@@ -25,8 +25,14 @@ type conn struct {
 	facts ext.Facts
 	over  bool // Closed has been called, or is
 	queue []item
-	calls map[uint64]func(*pb.Event) // what is to be done at the end of a call; nil event: the connection has ended
-	last  uint64                     // number of a call
+	calls map[uint64]call
+	last  uint64 // number of a call
+}
+
+// call is a command that wants to hear its end.
+type call struct {
+	done   func(*pb.Event) // nil: the connection has ended
+	unsent func(error)     // it never left
 }
 
 // item is something for the connection's goroutine: an event, the end of a call that never left, or the end of the stream.
@@ -47,7 +53,7 @@ var (
 func newConn(l *link, e *pb.Event) *conn {
 	return &conn{
 		l: l, id: e.GetConn(), facts: e.GetFacts().Ext(), declared: pb.ToProps(e.GetConnect().GetDeclared()),
-		ready: make(chan struct{}, 1), calls: map[uint64]func(*pb.Event){},
+		ready: make(chan struct{}, 1), calls: map[uint64]call{},
 	}
 }
 
@@ -104,25 +110,21 @@ func (c *conn) run() {
 
 // deal calls what an event is for.
 func (c *conn) deal(e *pb.Event, took *pb.Took) {
-	var call uint64
+	var n uint64
 	switch k := e.GetKind().(type) {
 	case *pb.Event_Sent:
-		call = k.Sent.GetCall()
+		n = k.Sent.GetCall()
 	case *pb.Event_RequestDone:
-		call = k.RequestDone.GetCall()
+		n = k.RequestDone.GetCall()
 	case *pb.Event_AskDone:
-		call = k.AskDone.GetCall()
+		n = k.AskDone.GetCall()
 	case *pb.Event_PeerRequestDone:
-		call = k.PeerRequestDone.GetCall()
+		n = k.PeerRequestDone.GetCall()
 	}
-	if call != 0 {
-		c.mu.Lock()
-		done := c.calls[call]
-		delete(c.calls, call)
-		c.mu.Unlock()
+	if n != 0 {
 		took.Calls++
-		if done != nil {
-			done(e)
+		if call, open := c.take(n); open {
+			call.done(e)
 		}
 		return
 	}
@@ -194,7 +196,7 @@ func (c *conn) closed(err error) {
 	}
 	slices.Sort(order)
 	for _, call := range order {
-		calls[call](nil)
+		calls[call].done(nil)
 	}
 	if c.session != nil {
 		c.session.Closed(err)
@@ -202,18 +204,28 @@ func (c *conn) closed(err error) {
 }
 
 // command sends a command of this connection's; after its end, none.
-func (c *conn) command(m *pb.Command) {
+func (c *conn) command(m *pb.Command) { c.commandOf(0, m) }
+
+// commandOf sends the command of a call, 0 for none. Where it is lost the call ends in its turn.
+func (c *conn) commandOf(n uint64, m *pb.Command) {
 	c.mu.Lock()
 	over := c.over
 	c.mu.Unlock()
-	if !over {
-		m.Conn = c.id
-		c.l.send(m)
+	if over {
+		return
+	}
+	m.Conn = c.id
+	err := c.l.send(m)
+	if err == nil {
+		return
+	}
+	if call, open := c.take(n); open {
+		c.push(item{local: func() { call.unsent(err) }})
 	}
 }
 
-// call numbers a command that wants to hear its end; 0: there are too many, and refused is called in its turn.
-func (c *conn) call(done func(*pb.Event), refused func()) (n uint64, ok bool) {
+// begin numbers a command that wants to hear its end; not ok: the connection is over, or there are too many, and unsent is called in its turn.
+func (c *conn) begin(done func(*pb.Event), unsent func(error)) (n uint64, ok bool) {
 	c.mu.Lock()
 	if c.over {
 		c.mu.Unlock()
@@ -221,13 +233,22 @@ func (c *conn) call(done func(*pb.Event), refused func()) (n uint64, ok bool) {
 	}
 	if len(c.calls) >= MaxCalls {
 		c.mu.Unlock()
-		c.push(item{local: refused})
+		c.push(item{local: func() { unsent(errCalls) }})
 		return 0, false
 	}
 	defer c.mu.Unlock()
 	c.last++
-	c.calls[c.last] = done
+	c.calls[c.last] = call{done, unsent}
 	return c.last, true
+}
+
+// take ends call n, if it is open.
+func (c *conn) take(n uint64) (call, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call, open := c.calls[n]
+	delete(c.calls, n)
+	return call, open
 }
 
 // Facts implements ext.Conn.
@@ -247,19 +268,19 @@ func (c *conn) Send(m ext.Outgoing, done func(ext.Outcome)) {
 		return
 	}
 	if done != nil {
-		n, ok := c.call(func(e *pb.Event) {
+		n, ok := c.begin(func(e *pb.Event) {
 			if e == nil {
 				done(ext.Outcome{Kind: ext.Lost})
 				return
 			}
 			done(e.GetSent().Ext())
-		}, func() { done(ext.Outcome{Kind: ext.NotSent}) })
+		}, func(error) { done(ext.Outcome{Kind: ext.NotSent}) })
 		if !ok {
 			return
 		}
 		s.Call = n
 	}
-	c.command(&pb.Command{Kind: &pb.Command_Send{Send: s}})
+	c.commandOf(s.GetCall(), &pb.Command{Kind: &pb.Command_Send{Send: s}})
 }
 
 // Answer implements ext.Conn.
@@ -278,7 +299,7 @@ func (c *conn) Request(r ext.Request, done func(error)) {
 		return
 	}
 	if done != nil {
-		n, ok := c.call(func(e *pb.Event) {
+		n, ok := c.begin(func(e *pb.Event) {
 			d := e.GetRequestDone()
 			switch {
 			case e == nil:
@@ -290,13 +311,13 @@ func (c *conn) Request(r ext.Request, done func(error)) {
 			default:
 				done(errors.New(d.GetWhy()))
 			}
-		}, func() { done(errCalls) })
+		}, done)
 		if !ok {
 			return
 		}
 		m.Call = n
 	}
-	c.command(&pb.Command{Kind: &pb.Command_Request{Request: m}})
+	c.commandOf(m.GetCall(), &pb.Command{Kind: &pb.Command_Request{Request: m}})
 }
 
 // Offer implements ext.Conn.
@@ -307,7 +328,7 @@ func (c *conn) Offer(id uint32, value []byte, fixed bool) {
 // Ask implements ext.Conn.
 func (c *conn) Ask(id uint32, value []byte, done func(ext.Change)) {
 	if n, ok := c.change(value, done, (*pb.Event).GetAskDone); ok {
-		c.command(&pb.Command{Kind: &pb.Command_Ask{Ask: &pb.Ask{Call: n, Id: id, Value: slices.Clone(value)}}})
+		c.commandOf(n, &pb.Command{Kind: &pb.Command_Ask{Ask: &pb.Ask{Call: n, Id: id, Value: slices.Clone(value)}}})
 	}
 }
 
@@ -321,13 +342,13 @@ func (c *conn) change(value []byte, done func(ext.Change), of func(*pb.Event) *p
 		c.push(item{local: unsupported})
 		return 0, false
 	}
-	return c.call(func(e *pb.Event) {
+	return c.begin(func(e *pb.Event) {
 		if e == nil {
 			unsupported()
 			return
 		}
 		done(of(e).GetChange().Ext())
-	}, unsupported)
+	}, func(error) { unsupported() })
 }
 
 // Settle implements ext.Conn.
@@ -371,7 +392,7 @@ func (c carrierConn) Peer(id uint32, value []byte, def bool) {
 // Requested implements ext.CarrierConn.
 func (c carrierConn) Requested(id uint32, value []byte, done func(ext.Change)) {
 	if n, ok := c.change(value, done, (*pb.Event).GetPeerRequestDone); ok {
-		c.command(&pb.Command{Kind: &pb.Command_PeerRequest{PeerRequest: &pb.Ask{Call: n, Id: id, Value: slices.Clone(value)}}})
+		c.commandOf(n, &pb.Command{Kind: &pb.Command_PeerRequest{PeerRequest: &pb.Ask{Call: n, Id: id, Value: slices.Clone(value)}}})
 	}
 }
 

@@ -92,12 +92,12 @@ func (l *link) event(e *pb.Event) {
 	}
 }
 
-// send queues a command. It never blocks.
-func (l *link) send(c *pb.Command) {
+// send queues a command. It never blocks. The error says why it is lost.
+func (l *link) send(c *pb.Command) error {
 	n := proto.Size(c)
 	if n > maxCommand {
 		slog.Error("a value or info beyond 64 KiB is not sent", "bytes", n)
-		return
+		return errTooLong
 	}
 	l.mu.Lock()
 	if c.GetTook() == nil && (len(l.out) >= maxOut || l.bytes+n > maxOutBytes) { // what was taken the program must know; its events are bounded
@@ -106,7 +106,7 @@ func (l *link) send(c *pb.Command) {
 			slog.Error("the program does not read: commands are lost")
 		}
 		l.mu.Unlock()
-		return
+		return errNotRead
 	}
 	l.out = append(l.out, c)
 	l.bytes += n
@@ -115,6 +115,7 @@ func (l *link) send(c *pb.Command) {
 	case l.ready <- struct{}{}:
 	default:
 	}
+	return nil
 }
 
 // write sends what waits, several commands at a time.
@@ -151,4 +152,8 @@ func (e *ended) Error() string { return e.text }
 // Is: every connection that ended with an error is closed.
 func (e *ended) Is(target error) bool { return target == net.ErrClosed }
 
-var errCalls = fmt.Errorf("more than %d calls of the connection are open", MaxCalls)
+var (
+	errCalls   = fmt.Errorf("more than %d calls of the connection are open", MaxCalls)
+	errTooLong = fmt.Errorf("a command is %d bytes at most", maxCommand)
+	errNotRead = errors.New("the program does not read: the command is lost")
+)

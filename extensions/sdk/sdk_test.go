@@ -292,3 +292,47 @@ func TestOnce(t *testing.T) {
 		t.Error("no extension, no error")
 	}
 }
+
+// TestLostCommands: a command that the program does not take ends its call, in its turn, with an outcome that says so.
+func TestLostCommands(t *testing.T) {
+	begun, ends := make(chan ext.Conn, 1), make(chan string, 4)
+	x := &scripted{carrier: true, connect: func(c ext.Conn) ext.Session {
+		begun <- c
+		return newSession()
+	}}
+	l := &link{x: x, decl: x.Declare(), version: 2, ready: make(chan struct{}, 1)}
+	c := newConn(l, &pb.Event{Conn: 1, Facts: pb.FromFacts(ext.Facts{ID: 5}), Kind: &pb.Event_Connect{Connect: &pb.Connect{}}})
+	var run sync.WaitGroup
+	run.Go(c.run)
+	defer run.Wait()
+	defer c.push(item{close: net.ErrClosed})
+	conn := (<-begun).(ext.CarrierConn)
+	l.mu.Lock()
+	l.bytes = maxOutBytes // nobody reads
+	l.mu.Unlock()
+	for _, tc := range []struct {
+		want string
+		do   func()
+	}{
+		{"not sent", func() { conn.Send(ext.Outgoing{Op: "op"}, func(o ext.Outcome) { ends <- o.Kind.String() }) }},
+		{errNotRead.Error(), func() { conn.Request(ext.SendLimit(4096), func(err error) { ends <- err.Error() }) }},
+		{"not supported", func() { conn.Ask(exp, []byte{0, 0, 0, 1}, func(c ext.Change) { ends <- c.Kind.String() }) }},
+		{"not supported", func() { conn.Requested(exp, []byte{0, 0, 0, 1}, func(c ext.Change) { ends <- c.Kind.String() }) }},
+	} {
+		tc.do()
+		select {
+		case got := <-ends:
+			if got != tc.want {
+				t.Errorf("it ended with %q, want %q", got, tc.want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("nobody was told %q", tc.want)
+		}
+	}
+	conn.Open() // one without a call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.calls) != 0 {
+		t.Errorf("%d calls are open", len(c.calls))
+	}
+}
