@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rpcrdma/rpcrdma/config"
+	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/extensions"
 )
 
@@ -61,7 +62,7 @@ digest compared: rpcrdma extensions verify does.`, config.Environment, config.Sy
 			if err != nil {
 				return err
 			}
-			if err := checkCompiledIn(cmd.Context(), c.Extensions); err != nil {
+			if err := checkCompiledIn(cmd.Context(), c); err != nil {
 				return err
 			}
 			r := reportConfig(c)
@@ -76,16 +77,37 @@ digest compared: rpcrdma extensions verify does.`, config.Environment, config.Sy
 	return cmd
 }
 
-// checkCompiledIn tells of those extensions that are not there, or do not take their options.
-func checkCompiledIn(ctx context.Context, specs []extensions.Spec) error {
+// checkCompiledIn tells of those extensions that are not there, do not take their options, or need others that are not loaded.
+func checkCompiledIn(ctx context.Context, c *config.Config) error {
 	var wrong []error
-	for _, s := range specs {
+	bad := func(extension, attribute string, err error) {
+		if p, ok := c.Problem(extension, attribute, err.Error()); ok {
+			err = errors.New(p.String())
+		}
+		wrong = append(wrong, err)
+	}
+	for _, s := range c.Extensions {
+		var d ext.Declaration
 		if s.Path == "" {
-			_, err := extensions.Describe(ctx, s, extensions.Options{})
+			var err error
+			d, err = extensions.Describe(ctx, s, extensions.Options{})
 			wrong = append(wrong, err)
+		}
+		for _, need := range d.Needs {
+			if !slices.ContainsFunc(c.Extensions, func(o extensions.Spec) bool { return o.Name == need }) {
+				bad(s.Name, "", fmt.Errorf("extension %q needs the extension %q, which is not loaded: %s", s.Name, need, wayTo(need)))
+			}
 		}
 	}
 	return severalIn(errors.Join(wrong...))
+}
+
+// wayTo says how to have an extension loaded that is not.
+func wayTo(extension string) string {
+	if extension == config.PropsName {
+		return "do not disable it"
+	}
+	return fmt.Sprintf("name it, too: extension %q { … }", extension)
 }
 
 // configReport is what is in force.

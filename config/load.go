@@ -227,6 +227,7 @@ func (r *reader) root(body *hclsyntax.Body) {
 			r.bad(b.TypeRange, "unknown block %q: want protocol, extension or metrics", b.Type)
 		}
 	}
+	r.config.blocks = named
 	if named[PropsName] != nil {
 		r.config.Extensions = r.config.Extensions[1:] // the file's own stands instead of the default
 	}

@@ -66,6 +66,7 @@ func TestGood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			got.blocks = nil // where things stand
 			want := &Config{File: "f.hcl", Protocol: c.protocol, Extensions: c.extensions}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %+v\nwant %+v", got, want)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
 	"github.com/rpcrdma/rpcrdma/extensions"
 )
 
@@ -16,6 +18,22 @@ type Config struct {
 	Protocol   Protocol
 	Extensions []extensions.Spec // what is to be loaded
 	Metrics    Metrics
+
+	blocks map[string]*hclsyntax.Block // of the extensions that the file names
+}
+
+// Problem is what only who knows an extension can find wrong with its block: at an attribute, if it stands there, else at its name. ok is
+// false where the file does not name the extension.
+func (c *Config) Problem(extension, attribute, text string) (p Problem, ok bool) {
+	b := c.blocks[extension]
+	if b == nil {
+		return p, false
+	}
+	at := b.LabelRanges[0].Start
+	if a := b.Body.Attributes[attribute]; a != nil {
+		at = a.Expr.Range().Start
+	}
+	return Problem{c.File, at.Line, at.Column, text}, true
 }
 
 // Metrics is the block metrics.
