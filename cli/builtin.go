@@ -21,7 +21,7 @@ func init() {
 	extensions.Register(props.Name, props.Configured)
 	extensions.Register(keepalive.Name, keepalive.Configured)
 	extensions.Register("continuation", continuation.Configured)
-	extensions.Register(hostauth.Name, hostauth.Configured)
+	extensions.RegisterGate(hostauth.Name, hostauth.Configured)
 }
 
 // pluginPrefix begins the names of plugins' executables.

@@ -77,7 +77,8 @@ digest compared: rpcrdma extensions verify does.`, config.Environment, config.Sy
 	return cmd
 }
 
-// checkCompiledIn tells of those extensions that are not there, do not take their options, or need others that are not loaded.
+// checkCompiledIn tells of those extensions that are not there, do not take their options, need others that are not loaded, or may
+// not be left out.
 func checkCompiledIn(ctx context.Context, c *config.Config) error {
 	var wrong []error
 	bad := func(extension, attribute string, err error) {
@@ -92,6 +93,9 @@ func checkCompiledIn(ctx context.Context, c *config.Config) error {
 			var err error
 			d, err = extensions.Describe(ctx, s, extensions.Options{})
 			wrong = append(wrong, err)
+		}
+		if err := extensions.CheckGate(s, d); err != nil {
+			bad(s.Name, "required", err)
 		}
 		for _, need := range d.Needs {
 			if !slices.ContainsFunc(c.Extensions, func(o extensions.Spec) bool { return o.Name == need }) {

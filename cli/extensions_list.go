@@ -236,6 +236,9 @@ func (v *verifier) one(spec extensions.Spec) error {
 	if d.err != nil {
 		return d.err
 	}
+	if err := extensions.CheckGate(d.spec, d.decl); err != nil {
+		return err
+	}
 	set := []ext.Extension{d}
 	for i := range all[1:] {
 		if all[1+i].err == nil {
@@ -276,10 +279,6 @@ func (v *verifier) say(d *described) {
 	carried := slices.ContainsFunc(v.specs, isProps)
 	if len(d.decl.Props) > 0 && !d.decl.Carrier && !carried {
 		fmt.Fprintln(out, "  note: nobody exchanges its properties: the configuration disables props")
-	}
-	named := slices.ContainsFunc(v.specs, func(s extensions.Spec) bool { return s.Name == d.spec.Name })
-	if named && d.decl.Gate && !d.spec.Required {
-		fmt.Fprintln(out, "  note: it is to keep connections closed until it opens them, and required = false lets the program run without it")
 	}
 }
 

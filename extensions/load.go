@@ -24,7 +24,7 @@ type Spec struct {
 	// Timeout is how long the first exchange of properties of a new connection waits for what a plugin offers. Default
 	// 200 ms, at most 1 s.
 	Timeout time.Duration
-	// Required: the program does not start without it.
+	// Required: the program does not start without it. One that gates connections must be.
 	Required bool
 	// Options are the extension's own.
 	Options map[string]string
@@ -149,6 +149,10 @@ func (s *slot) start(ctx context.Context, o Options) {
 func (l *Loaded) settle(log *slog.Logger) error {
 	var errs []error
 	for _, s := range l.slots {
+		if err := CheckGate(s.spec, s.decl); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		if s.err == nil {
 			continue
 		}

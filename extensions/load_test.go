@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	Register("in", func(o map[string]string) (ext.Extension, error) { return newPlain("in", o) })
 	Register("empty", func(map[string]string) (ext.Extension, error) { return nil, nil })
 	Register("misnamed", func(o map[string]string) (ext.Extension, error) { return newPlain("in", o) })
+	RegisterGate("guard", func(o map[string]string) (ext.Extension, error) { return newPlain("guard", o) })
 	goleak.VerifyTestMain(m)
 }
 
@@ -36,6 +37,7 @@ type plain struct {
 	name, needs string
 	id          uint32
 	class       ext.Class
+	gate        bool
 }
 
 func newPlain(name string, options map[string]string) (ext.Extension, error) {
@@ -49,11 +51,12 @@ func newPlain(name string, options map[string]string) (ext.Extension, error) {
 	if options["payload"] != "" {
 		p.class = ext.Payload
 	}
+	p.gate = options["gate"] != ""
 	return p, nil
 }
 
 func (p *plain) Declare() ext.Declaration {
-	d := ext.Declaration{Name: p.name, Version: "1", Class: p.class, Ops: []ext.Op{{Name: "op", Type: ext.ExperimentalFirst + p.id}}}
+	d := ext.Declaration{Name: p.name, Version: "1", Class: p.class, Gate: p.gate, Ops: []ext.Op{{Name: "op", Type: ext.ExperimentalFirst + p.id}}}
 	if p.needs != "" {
 		d.Needs = []string{p.needs}
 	}
@@ -133,7 +136,7 @@ func TestNotLoaded(t *testing.T) {
 		bad   int // of specs
 		want  string
 	}{
-		{"unknown", []Spec{in, {Name: "what"}}, 1, `extension "what": none of that name is compiled in: give the path of its executable, or one of ["empty" "in" "misnamed"]`},
+		{"unknown", []Spec{in, {Name: "what"}}, 1, `extension "what": none of that name is compiled in: give the path of its executable, or one of ["empty" "guard" "in" "misnamed"]`},
 		{"empty", []Spec{in, {Name: "empty"}}, 1, `extension "empty": it made nothing`},
 		{"misnamed", []Spec{{Name: "misnamed"}}, 0, `extension "misnamed": it calls itself "in"`},
 		{"digest without path", []Spec{{Name: "in", SHA256: gone.SHA256}}, 0, `extension "in": it has a sha256 and no path`},
@@ -201,4 +204,25 @@ func TestRegister(t *testing.T) {
 		}
 	}()
 	Register("in", func(map[string]string) (ext.Extension, error) { return nil, nil })
+}
+
+// TestGatesAreRequired: no program goes on without an extension that gates connections, be it that it cannot be loaded.
+func TestGatesAreRequired(t *testing.T) {
+	for name, spec := range map[string]Spec{
+		"one that is compiled in":                Spec{Name: "in"}.with("gate=yes"),
+		"a plugin":                               plugin(t, "out", "gate=yes"),
+		"one that cannot be made":                Spec{Name: "guard"}.with("fail=no key"),
+		"a plugin of its name that is not there": {Name: "guard", Path: "/nosuch", SHA256: strings.Repeat("0", 64)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, log, err := load(t, spec)
+			var e *Error
+			if !errors.Is(err, ErrGate) || !errors.As(err, &e) || e.Name != spec.Name || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%v, %v; %s", l, err, log)
+			}
+		})
+	}
+	if _, _, err := load(t, Spec{Name: "in", Required: true}.with("gate=yes"), Spec{Name: "guard", Required: true}.with("id=1")); err != nil {
+		t.Error(err)
+	}
 }

@@ -1,6 +1,7 @@
 package extensions
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 var registry struct {
 	sync.Mutex
 	makes map[string]func(options map[string]string) (ext.Extension, error)
+	gates map[string]bool
 }
 
 // Register makes an extension that is compiled in known by its name. It is for init functions and mains, and panics when the
@@ -26,6 +28,31 @@ func Register(name string, make func(options map[string]string) (ext.Extension, 
 		registry.makes = map[string]func(map[string]string) (ext.Extension, error){}
 	}
 	registry.makes[name] = make
+}
+
+// RegisterGate is Register for an extension that gates connections (ext.Declaration.Gate): so it is known of one that cannot be loaded, too,
+// be it a plugin of that name.
+func RegisterGate(name string, make func(options map[string]string) (ext.Extension, error)) {
+	Register(name, make)
+	registry.Lock()
+	defer registry.Unlock()
+	if registry.gates == nil {
+		registry.gates = map[string]bool{}
+	}
+	registry.gates[name] = true
+}
+
+// ErrGate is a Spec that is not Required of an extension that gates connections: without it they would be open to everybody.
+var ErrGate = errors.New("it keeps connections closed to who does not satisfy it, and required = false would open them where it cannot be loaded: take that out")
+
+// CheckGate refuses, as an *Error with ErrGate, a Spec that may not be left out. declared is zero where the extension could not be loaded.
+func CheckGate(s Spec, declared ext.Declaration) error {
+	registry.Lock()
+	defer registry.Unlock()
+	if s.Required || !declared.Gate && !registry.gates[s.Name] {
+		return nil
+	}
+	return &Error{s.Name, s.Path, ErrGate}
 }
 
 // Registered are the names of the extensions that are compiled in, in order.

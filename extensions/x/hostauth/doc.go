@@ -7,8 +7,8 @@
 // Until a connection is open a client keeps its calls, and a server answers NULL and refuses every other call, unexecuted, with
 // AUTH_ERROR/AUTH_TOOWEAK. A server refuses version 1 with RDMA_ERROR/ERR_VERS 2 to 2. A client that does not authenticate has
 // Options.Timeout, then its connection ends. Where the extension, its plugin or the extension that carries properties
-// is not there the connection is not opened: it fails closed. A configuration that says required = false lets the program
-// run without it, and so without authentication: do not say that here.
+// is not there the connection is not opened: it fails closed. A configuration that says required = false is refused, as it would
+// let the program run without authentication.
 //
 // # The exchange
 //
