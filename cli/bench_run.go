@@ -180,16 +180,16 @@ func (f *benchFlags) measure(cmd *cobra.Command, t rpc.Target, client *rpc.Clien
 		}
 	}
 	r := benchReport{Target: t.String(), Op: o.Op, Callers: f.callers, Connections: f.conns, Inline: f.inline, Credits: f.credits, Results: []benchResult{}}
-	fmt.Fprintf(out, "%s of %s: %s, %s", o.Op, t, count(f.callers, "caller"), count(f.conns, "connection"))
+	first := fmt.Sprintf("%s of %s: %s, %s", o.Op, t, count(f.callers, "caller"), count(f.conns, "connection"))
 	head := false
 	err := bench.Run(cmd.Context(), client, o, func(got *bench.Result) {
 		end()
 		if !head { // known only once a call was answered
 			head = true
 			if conns := client.Conns(); len(conns) > 0 {
-				fmt.Fprintf(out, ", version %d", conns[0].Version())
+				first += fmt.Sprintf(", version %d", conns[0].Version())
 			}
-			fmt.Fprintln(out)
+			fmt.Fprintln(out, first)
 			_ = columns.WriteHeader(out) // as any line's: who has closed our output wants none
 		}
 		_ = columns.WriteRow(out, got)
@@ -197,7 +197,7 @@ func (f *benchFlags) measure(cmd *cobra.Command, t rpc.Target, client *rpc.Clien
 	})
 	end()
 	if !head {
-		fmt.Fprintln(out)
+		fmt.Fprintln(out, first)
 	}
 	r.Traffic = traffic(client)
 	if f.verbose {

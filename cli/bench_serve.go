@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 
 type benchServeFlags struct {
 	connFlags
+	limitFlags
 	listen []string
 }
 
@@ -31,6 +33,7 @@ call who can reach it.`, bench.Program, bench.Version, bench.MaxPayload>>20),
 		RunE: work(func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }),
 	}
 	f.add(cmd.Flags())
+	f.addLimitsOf(cmd.Flags(), bench.MaxConnections, "all") // one machine may well be all that measures
 	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "address to listen on; may be given several times")
 	return cmd
 }
@@ -46,6 +49,13 @@ func (f *benchServeFlags) run(cmd *cobra.Command) (err error) {
 			return usagef("--listen %s: %s is within one process: bench run %s serves itself", url, withinScheme, url)
 		}
 	}
+	if f.perAddr == 0 {
+		f.perAddr = f.conns
+	}
+	limits, err := f.limits()
+	if err != nil {
+		return err
+	}
 	opts, finish, err := f.options(cmd.Context(), cmd.ErrOrStderr(), anyRDMA(f.listen))
 	if err != nil {
 		return err
@@ -59,7 +69,7 @@ func (f *benchServeFlags) run(cmd *cobra.Command) (err error) {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	defer s.close()
 	for _, url := range f.listen {
-		t, err := s.listen(ctx, url, opts)
+		t, err := s.listen(ctx, url, append(slices.Clone(opts), limits...))
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,13 @@ type limitFlags struct {
 }
 
 func (f *limitFlags) addLimits(flags *pflag.FlagSet) {
-	flags.IntVar(&f.conns, "max-conns", rpc.DefaultConnectionLimit, "most connections on each address it listens on")
-	flags.IntVar(&f.perAddr, "max-conns-per-addr", 0, "most of them from one client address (default: as many as it leaves free)")
+	f.addLimitsOf(flags, rpc.DefaultConnectionLimit, "as many as it leaves free")
+}
+
+// addLimitsOf has so many connections by default, and says what 0 from one address stands for.
+func (f *limitFlags) addLimitsOf(flags *pflag.FlagSet, conns int, perAddr string) {
+	flags.IntVar(&f.conns, "max-conns", conns, "most connections on each address it listens on")
+	flags.IntVar(&f.perAddr, "max-conns-per-addr", 0, "most of them from one client address (default: "+perAddr+")")
 	flags.DurationVar(&f.idle, "idle-timeout", engine.DefaultServerIdle, "end connections that carry no call for so long; 0 for never")
 }
 
