@@ -165,7 +165,7 @@ func peekRPC(b []byte) *rpcReport {
 }
 
 func (m *message) print(w io.Writer) {
-	fmt.Fprintln(w, m.Header)
+	fmt.Fprintln(w, m.Header.Text(shippedNames()))
 	fmt.Fprintf(w, "header %d bytes, payload %d bytes\n", m.HeaderBytes, len(m.Payload)/2)
 	if r := m.RPC; r != nil {
 		fmt.Fprintf(w, "rpc xid %s %s", r.XID, r.Type)

@@ -45,6 +45,7 @@ type setUpReport struct {
 
 // decodeFile prints what a capture shows of iWARP connections.
 func decodeFile(name string, out io.Writer, asJSON bool) error {
+	names := shippedNames()
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func decodeFile(name string, out io.Writer, asJSON bool) error {
 			werr = errors.Join(werr, writeLine(out, r))
 			return
 		}
-		_, err := fmt.Fprintln(out, r)
+		_, err := fmt.Fprintln(out, r.text(names))
 		werr = errors.Join(werr, err)
 	}
 	find := capture.NewFinder(show)
@@ -131,7 +132,8 @@ func reportEvent(e capture.Event, start time.Time) frameReport {
 	return r
 }
 
-func (r frameReport) String() string {
+// text is the line that is printed.
+func (r frameReport) text(names *wire.Names) string {
 	s := fmt.Sprintf("%6d %10.6f  #%d %s > %s  ", r.Packet, r.Time, r.Conn, r.From, r.To)
 	switch {
 	case r.SetUp != nil:
@@ -141,7 +143,7 @@ func (r frameReport) String() string {
 		if r.Invalidates != "" {
 			s += " of " + r.Invalidates
 		}
-		s += ": " + r.Message.Header.String()
+		s += ": " + r.Message.Header.Text(names)
 		if m := r.Message.RPC; m != nil {
 			s += "; rpc " + m.Type
 			if m.Type == "CALL" {

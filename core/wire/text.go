@@ -6,7 +6,37 @@ import (
 )
 
 // String is the header in one line, with the field names of the XDR.
-func (h *Header) String() string {
+func (h *Header) String() string { return h.Text(nil) }
+
+// Names are what numbers stand for that extensions have given to their operations and properties.
+type Names struct {
+	Options, Properties map[uint32]string
+}
+
+func (n *Names) option(t uint32) string {
+	if n == nil {
+		return numbered(t, "")
+	}
+	return numbered(t, n.Options[t])
+}
+
+func (n *Names) property(id uint32) string {
+	if n == nil {
+		return numbered(id, "")
+	}
+	return numbered(id, n.Properties[id])
+}
+
+// numbered is a number, and its name beside it if it has one.
+func numbered(n uint32, name string) string {
+	if name == "" {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d (%s)", n, name)
+}
+
+// Text is String with names beside the numbers; nil: there are none.
+func (h *Header) Text(names *Names) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "xid 0x%08x vers %d credit %d %v", h.XID, h.Version, h.Credit, h.Proc)
 	v2 := h.Version == Version2
@@ -24,15 +54,15 @@ func (h *Header) String() string {
 	case ErrorMsg:
 		fmt.Fprintf(&b, " %s", h.Err.Text(h.Version))
 	case Optional:
-		fmt.Fprintf(&b, " %v opttype %d optinfo %d bytes", h.Direction, h.OptType, len(h.OptInfo))
+		fmt.Fprintf(&b, " %v opttype %s optinfo %d bytes", h.Direction, names.option(h.OptType), len(h.OptInfo))
 	case ConnProp:
-		fmt.Fprintf(&b, " start %v nochg %v", props(h.Props), h.NoChange)
+		fmt.Fprintf(&b, " start %v nochg %v", props{h.Props, names}, h.NoChange)
 	case ReqProp:
-		fmt.Fprintf(&b, " want %v", props(h.Props))
+		fmt.Fprintf(&b, " want %v", props{h.Props, names})
 	case RespProp:
-		fmt.Fprintf(&b, " done %v rejected %v other %v", h.DoneSet, h.Rejected, props(h.Props))
+		fmt.Fprintf(&b, " done %v rejected %v other %v", h.DoneSet, h.Rejected, props{h.Props, names})
 	case UpdProp:
-		fmt.Fprintf(&b, " now %v", props(h.Props))
+		fmt.Fprintf(&b, " now %v", props{h.Props, names})
 	}
 	return b.String()
 }
@@ -81,19 +111,22 @@ func (s Subset) String() string {
 	return fmt.Sprint(in)
 }
 
-type props []Property
+type props struct {
+	all   []Property
+	names *Names
+}
 
 func (ps props) String() string {
 	var b strings.Builder
 	b.WriteByte('{')
-	for i, p := range ps {
+	for i, p := range ps.all {
 		if i > 0 {
 			b.WriteString(", ")
 		}
 		if len(p.Data) == 0 {
-			fmt.Fprintf(&b, "%d: default", p.ID)
+			fmt.Fprintf(&b, "%s: default", ps.names.property(p.ID))
 		} else {
-			fmt.Fprintf(&b, "%d: %x", p.ID, p.Data)
+			fmt.Fprintf(&b, "%s: %x", ps.names.property(p.ID), p.Data)
 		}
 	}
 	b.WriteByte('}')
