@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -204,4 +205,14 @@ func TestLogIsNotFlooded(t *testing.T) {
 	if n == 0 || n > 30 {
 		t.Errorf("%d lines", n)
 	}
+}
+
+// TestNewServerRefuses: an option that a client or a listener refuses, a server refuses as well.
+func TestNewServerRefuses(t *testing.T) {
+	defer func() {
+		if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "NewServer: inline: ") {
+			t.Errorf("%v", v)
+		}
+	}()
+	rpc.NewServer(rpc.WithInline(5000))
 }

@@ -54,9 +54,12 @@ type serverConn interface {
 	Counters() obs.Counters
 }
 
-// NewServer makes a server without programs.
+// NewServer makes a server without programs. It panics on an option that cannot be used, as Register does on a procedure.
 func NewServer(opts ...ServerOption) *Server {
-	o, _ := newOptions(opts)
+	o, err := newOptions(opts)
+	if err != nil {
+		panic("rpc: NewServer: " + err.Error())
+	}
 	s := &Server{opts: o, listeners: make(map[*Listener]struct{}), conns: make(map[serverConn]struct{})}
 	s.programs.Store(&map[uint32]*program{})
 	s.replies = newReplyCache(o.replies)
