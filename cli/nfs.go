@@ -80,13 +80,14 @@ func (f *nfsFlags) with(cmd *cobra.Command, url string, work func(context.Contex
 	}
 	sys := rpcmsg.Sys{UID: uint32(f.uid), GID: uint32(f.gid), GIDs: f.groups()}
 	sys.Machine, _ = os.Hostname() // it is for the server's log only
+	silence := newWaiting(cmd.ErrOrStderr(), t, waitPatience)
 	client, err := rpc.NewClient(url, append(opts, rpc.WithAuthSys(sys), rpc.WithCallTimeout(f.timeout),
-		rpc.WithRetransmits(nfsRetransmits))...)
+		rpc.WithRetransmits(nfsRetransmits), rpc.WithInterceptor(silence.call))...)
 	if err != nil {
 		return errors.Join(err, finish())
 	}
 	f.metrics.watch(ofClient(client))
-	err = f.mount(cmd.Context(), client, t, work)
+	err = f.mount(cmd.Context(), client, t, silence, work)
 	client.Close()
 	return errors.Join(err, finish())
 }
@@ -107,9 +108,11 @@ func (f *nfsFlags) groups() (gids []uint32) {
 	return gids
 }
 
-func (f *nfsFlags) mount(ctx context.Context, client *rpc.Client, t rpc.Target, work func(context.Context, *mounted) error) error {
+func (f *nfsFlags) mount(ctx context.Context, client *rpc.Client, t rpc.Target, silence *waiting, work func(context.Context, *mounted) error) error {
 	dial, cancel := context.WithTimeout(ctx, f.timeout)
+	connected := silence.begin()
 	err := client.Connect(dial)
+	connected()
 	cancel()
 	if err != nil {
 		if ctx.Err() != nil {
