@@ -2,8 +2,10 @@ package continuation
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 )
@@ -20,10 +22,11 @@ type session struct {
 	told     bool       // ours has been sent
 	closed   bool
 	messages assembler
-	taken    uint32   // pieces from the peer
-	acks     []uint32 // what those say that the peer may not have had yet, oldest first
-	reported uint32   // the last of them ever
-	acked    uint32   // pieces of ours that the peer has taken
+	taken    uint32      // pieces from the peer
+	acks     []uint32    // what those say that the peer may not have had yet, oldest first
+	reported uint32      // the last of them ever
+	again    *time.Timer // repeats the last one; nil: it never had to be
+	acked    uint32      // pieces of ours that the peer has taken
 }
 
 // Reach implements ext.Wrapper.
@@ -77,7 +80,41 @@ func (s *session) count() (proved int, ack bool) {
 }
 
 func (s *session) acknowledge(taken uint32) {
-	s.conn.Send(ext.Outgoing{Op: opAck, Info: binary.BigEndian.AppendUint32(nil, taken)}, nil)
+	s.conn.Send(ext.Outgoing{Op: opAck, Info: binary.BigEndian.AppendUint32(nil, taken)}, func(o ext.Outcome) {
+		if o.Kind == ext.NotSent {
+			s.unsent(taken)
+		}
+	})
+}
+
+// ackPause is how long after one that could not be sent, for want of memory or of room in its queue, an acknowledgement is repeated.
+const ackPause = 50 * time.Millisecond
+
+// unsent has an acknowledgement repeated, unless a later one has taken its place: the peer may wait for it with all that would make
+// the next one due.
+func (s *session) unsent(taken uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.acks, taken); i >= 0 {
+		s.acks = slices.Delete(s.acks, i, i+1)
+	}
+	if !s.closed && s.reported == taken {
+		s.again = time.AfterFunc(ackPause, func() { s.repeat(taken) })
+	}
+}
+
+func (s *session) repeat(unsent uint32) {
+	s.mu.Lock()
+	taken := s.taken
+	due := !s.closed && s.reported == unsent
+	if due {
+		s.reported = taken
+		s.acks = append(s.acks, taken)
+	}
+	s.mu.Unlock()
+	if due {
+		s.acknowledge(taken)
+	}
 }
 
 // PeerValue implements ext.Owner.
@@ -169,6 +206,9 @@ func (s *session) Closed(error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	if s.again != nil {
+		s.again.Stop()
+	}
 	s.messages.drop()
 	s.send.Store(0)
 	s.recv.Store(0)
