@@ -11,6 +11,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
 // panicker is a splitter that panics, once, in the method named by at.
@@ -122,8 +123,8 @@ func TestPayloadPanics(t *testing.T) {
 			if !tc.server && (!errors.As(err, &p) || p.Extension != "splitter") {
 				t.Errorf("%v is no PanicError of the extension", err)
 			}
-			waitFor(t, "the panic to be counted", func() bool { return n().ExtPanics == 1 })
-			waitFor(t, "a session on a new connection", func() bool {
+			wait.For(t, "the panic to be counted", func() bool { return n().ExtPanics == 1 })
+			wait.For(t, "a session on a new connection", func() bool {
 				if err := call(); err != nil {
 					t.Fatalf("after it: %v", err)
 				}
@@ -144,7 +145,7 @@ func TestReleasePanics(t *testing.T) {
 				x, n = there, f.srv.Counters
 			}
 			x.next("release")
-			waitFor(t, "the panic to be counted", func() bool {
+			wait.For(t, "the panic to be counted", func() bool {
 				var got blob
 				if err := c.Call(ctx(t), procEcho, blob(pattern(20000)), &got); err != nil || !bytes.Equal(got, pattern(20000)) {
 					t.Fatal(err)
