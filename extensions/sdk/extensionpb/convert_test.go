@@ -101,3 +101,33 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 }
+
+// FuzzDeclaration: of what a plugin declares only what passes Check is taken, and that is the same again when it is sent back.
+func FuzzDeclaration(f *testing.F) {
+	for _, d := range []ext.Declaration{
+		{Name: "a", Version: "1"},
+		{Name: "fuzz", Version: "1", Gate: true, Carrier: true, Ops: []ext.Op{
+			{Name: "echo", Type: 4294967040, Answer: "echo", Deadline: time.Second}, {Name: "note", Type: 4294967041, Proves: true, Window: 4},
+		}, Props: []ext.Prop{{ID: 4294967041, Name: "level", Type: ext.Uint32, Max: 9, Mutable: true}}},
+	} {
+		b, err := proto.Marshal(FromDeclaration(d))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m Declaration
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		d := m.Ext()
+		if d.Check() != nil {
+			return
+		}
+		again := FromDeclaration(d).Ext()
+		if again.Check() != nil || !proto.Equal(FromDeclaration(again), FromDeclaration(d)) {
+			t.Errorf("%+v\ncame back as %+v", d, again)
+		}
+	})
+}
