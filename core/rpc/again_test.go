@@ -28,15 +28,10 @@ func TestTheCallThatEndsConnections(t *testing.T) {
 		url := rawServe(t, func(r *raw, _ int, h *wire.Header, payload []byte) {
 			if binary.BigEndian.Uint32(payload[20:]) == procFail.Number {
 				poison.Add(1)
-				r.conn.Abort(errors.New("that call"))
+				r.Conn.Abort(errors.New("that call"))
 				return
 			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.at > rawOut/2 {
-				r.at = 0
-			}
-			r.tryPost(append(enc(reply(h, 64)), result(h.XID, opaque([]byte("x"))...)...)) // it may have ended
+			r.Send(enc(reply(h, 64)), result(h.XID, opaque([]byte("x"))...)) // it may have ended
 		})
 		opts, want := []rpc.Option{rpc.WithVersions(1, 1), rpc.WithRetransmits(20)}, 5
 		if limit > 0 {

@@ -384,7 +384,7 @@ func TestHostileWraps(t *testing.T) {
 	f := serve(t, "loopback://127.0.0.1:0", rpc.WithExtensions(setOf(t, there)))
 	r := rawDial(t, f.url)
 	r.send(head(1, 2, wire.Msg).Append(nil), echo(1))
-	if h, _, _ := r.next(); h.Proc != wire.Msg {
+	if h, _, _ := r.Parsed(); h.Proc != wire.Msg {
 		t.Fatal(h.String())
 	}
 	s := <-there.up
@@ -407,7 +407,7 @@ func TestHostileWraps(t *testing.T) {
 	good := func(xid uint32) {
 		t.Helper()
 		send(xid, wire.Call, lists(nil), echo(xid))
-		if h, p, _ := r.next(); h.Proc != wire.Msg || h.XID != xid || len(p) == 0 {
+		if h, p, _ := r.Parsed(); h.Proc != wire.Msg || h.XID != xid || len(p) == 0 {
 			t.Fatal(h.String())
 		}
 	}
@@ -437,7 +437,7 @@ func TestHostileWraps(t *testing.T) {
 	} {
 		xid++
 		send(xid, wire.Call, tc.info, tc.payload(xid))
-		h, _, _ := r.next()
+		h, _, _ := r.Parsed()
 		if h.Proc != wire.ErrorMsg || h.Err.Code != tc.code || h.XID != xid {
 			t.Errorf("%s: %s", tc.name, h.String())
 		}
@@ -447,7 +447,7 @@ func TestHostileWraps(t *testing.T) {
 	h := head(7, 2, wire.Optional)
 	h.OptType, h.OptInfo = idTag+5, lists(nil)
 	r.send(h.Append(nil), echo(7))
-	if h, _, _ := r.next(); h.Err.Code != wire.ErrInvalidOption {
+	if h, _, _ := r.Parsed(); h.Err.Code != wire.ErrInvalidOption {
 		t.Error(h.String())
 	}
 }

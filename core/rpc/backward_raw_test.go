@@ -18,8 +18,8 @@ import (
 	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
-// octets are those of a text: hexadecimal, blanks and line ends left out; XID stands for xid.
-func octets(t testing.TB, text string, xid uint32) []byte {
+// unhex is the octets of a text: hexadecimal, blanks and line ends left out; XID stands for xid.
+func unhex(t testing.TB, text string, xid uint32) []byte {
 	t.Helper()
 	text = strings.ReplaceAll(text, "XID", fmt.Sprintf("%08x", xid))
 	b, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
@@ -54,7 +54,7 @@ func rawSubscribed(t testing.TB, d *duplex, version uint32) *raw {
 	body.Write(call(1, 1))
 	copy(body.Bytes()[12:], word(subscriptions))
 	r.send(enc(head(1, version, wire.Msg)), body.Bytes())
-	if h, _, _ := r.next(); h.XID != 1 || h.Credit != 64 {
+	if h, _, _ := r.Parsed(); h.XID != 1 || h.Credit != 64 {
 		t.Fatalf("SUBSCRIBE was answered by %+v", h)
 	}
 	wait.For(t, "the connection to be counted", func() bool { return d.srv.Connections() == 1 })
@@ -71,20 +71,20 @@ func TestBackwardOctetsOfTheServer(t *testing.T) {
 			var got blob
 			done := make(chan error)
 			go func() { done <- d.back.Call(ctx(t), procEcho, blob("back"), &got) }()
-			h, _, m := r.next()
-			if want := octets(t, tc.call, h.XID); !bytes.Equal(m.bytes, want) {
-				t.Fatalf("the call is\n%x, want\n%x", m.bytes, want)
+			h, _, m := r.Parsed()
+			if want := unhex(t, tc.call, h.XID); !bytes.Equal(m.Bytes, want) {
+				t.Fatalf("the call is\n%x, want\n%x", m.Bytes, want)
 			}
 			// A forward call with the same XID, answered first.
 			r.good(h.XID, tc.version)
-			r.send(octets(t, tc.reply, h.XID))
+			r.send(unhex(t, tc.reply, h.XID))
 			if err := <-done; err != nil || string(got) != "back" {
 				t.Fatalf("%q, %v", got, err)
 			}
 			if n := d.srv.Counters(); n.BackGranted != 8 || n.Dropped != 0 {
 				t.Errorf("%+v", n)
 			}
-			r.send(octets(t, tc.reply, h.XID)) // once more: nobody waits
+			r.send(unhex(t, tc.reply, h.XID)) // once more: nobody waits
 			wait.For(t, "the drop", func() bool { return d.srv.Counters().Dropped == 1 })
 			r.good(9, tc.version)
 		})
@@ -101,10 +101,10 @@ func TestBackwardOctetsOfTheClient(t *testing.T) {
 			var c *rpc.Client
 			url := rawServe(t, func(r *raw, n int, h *wire.Header, payload []byte) {
 				if n%2 == 0 { // its call: first ours, with its XID
-					r.send(octets(t, tc.call, h.XID))
+					r.send(unhex(t, tc.call, h.XID))
 					return
 				}
-				want := octets(t, tc.reply, h.XID)
+				want := unhex(t, tc.reply, h.XID)
 				if got := append(enc(h), payload...); !bytes.Equal(got, want) {
 					t.Errorf("the reply is\n%x, want\n%x", got, want)
 				}
@@ -147,23 +147,23 @@ func TestBackwardGrants(t *testing.T) {
 					h.Credit, h.Direction = uint32(tc.grant), wire.Reply
 					r.send(enc(h), result(xid, opaque([]byte("back"))...))
 				}
-				first, _, _ := r.next()
+				first, _, _ := r.Parsed()
 				r.good(7, version) // forward replies grant nothing backward
-				if n := len(r.in); n != 0 {
+				if n := len(r.In); n != 0 {
 					t.Fatalf("%d calls before the first reply", n)
 				}
 				answer(first.XID)
 				for left := 19; left > 0; {
 					var xids []uint32
 					for range min(left, int(tc.want)) {
-						h, _, _ := r.next()
+						h, _, _ := r.Parsed()
 						if h.Credit != 8 {
 							t.Errorf("asked are %d credits", h.Credit)
 						}
 						xids = append(xids, h.XID)
 					}
 					r.good(8, version)
-					if n := len(r.in); n != 0 {
+					if n := len(r.In); n != 0 {
 						t.Fatalf("%d calls beyond a grant of %d", n, tc.want)
 					}
 					left -= len(xids)
@@ -190,7 +190,7 @@ func TestBackwardErrors(t *testing.T) {
 		for _, body := range codes {
 			done := make(chan error)
 			go func() { done <- d.back.Call(ctx(t), procEcho, blob("back"), nil) }()
-			h, _, _ := r.next()
+			h, _, _ := r.Parsed()
 			r.send(errorTo(&h, body))
 			var refused *engine.TransportError
 			if err := <-done; !errors.As(err, &refused) || refused.Body.Code != body.Code {
@@ -203,7 +203,7 @@ func TestBackwardErrors(t *testing.T) {
 		r.send(enc(&wire.Header{XID: 0x1234, Version: version, Credit: 1, Proc: wire.ErrorMsg, Err: wire.ErrorBody{Code: wire.ErrChunk}}))
 		done := make(chan error)
 		go func() { done <- d.back.Call(ctx(t), procEcho, blob("back"), nil) }()
-		h, _, _ := r.next()
+		h, _, _ := r.Parsed()
 		if version == 2 { // D-27: a reply by its header, a call by its message
 			wrong := head(h.XID, 2, wire.Msg)
 			wrong.Direction = wire.Reply
@@ -213,7 +213,7 @@ func TestBackwardErrors(t *testing.T) {
 			}
 		} else { // by its message alone it is a call, and served
 			r.good(h.XID, 1)
-			r.send(octets(t, backwardOctets[0].reply, h.XID))
+			r.send(unhex(t, backwardOctets[0].reply, h.XID))
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
@@ -296,7 +296,7 @@ func TestHostileBackwardCalls(t *testing.T) {
 			}
 			const xid = 0x5ca1ab1e
 			server.send(tc.bytes(xid))
-			server.send(octets(t, backwardOctets[tc.version-1].call, xid+1)) // a good one, to see what came before
+			server.send(unhex(t, backwardOctets[tc.version-1].call, xid+1)) // a good one, to see what came before
 			next := func() seen {
 				select {
 				case a := <-answers:
@@ -333,7 +333,7 @@ func TestBackwardTooEarly(t *testing.T) {
 	t.Cleanup(func() { local.srv.Close() })
 	url := rawServe(t, func(r *raw, n int, h *wire.Header, _ []byte) {
 		if n == 0 {
-			r.send(octets(t, backwardOctets[0].call, 99)) // version 1 while 2 is tried
+			r.send(unhex(t, backwardOctets[0].call, 99)) // version 1 while 2 is tried
 		}
 		r.answerTo(h, 10)
 	})
@@ -362,10 +362,8 @@ func TestBackwardFlood(t *testing.T) {
 				return
 			}
 			first = false
-			r.mu.Lock()
-			defer r.mu.Unlock()
 			for xid := uint32(1000); ; xid++ { // WAIT, which nobody ends
-				if r.tryPost(append(enc(head(xid, version, wire.Msg)), call(xid, 5, opaque([]byte("x"))...)...)) {
+				if r.Send(enc(head(xid, version, wire.Msg)), call(xid, 5, opaque([]byte("x"))...)) != nil {
 					return
 				}
 				time.Sleep(10 * time.Microsecond)
@@ -406,14 +404,14 @@ func TestBackwardLostInEachState(t *testing.T) {
 		copy(body[12:], word(subscriptions))
 		copy(body[16:], word(5))
 		r.send(enc(head(1, version, wire.Msg)), body)
-		r.next()
+		r.Parsed()
 		wait.For(t, "the connection to be counted", func() bool { return d.srv.Connections() == 1 })
 		sent, waits := make(chan error, 1), make(chan error, 1)
 		go func() { sent <- impatient.Call(ctx(t), procEcho, blob("back"), nil) }()
-		r.next() // it is sent, and has the only credit
+		r.Parsed() // it is sent, and has the only credit
 		go func() { waits <- impatient.Call(ctx(t), procEcho, blob("back"), nil) }()
 		wait.For(t, "a call to wait for a credit", func() bool { return d.srv.Counters().CreditWaits == 1 })
-		r.conn.Abort(errors.New("cut"))
+		r.Conn.Abort(errors.New("cut"))
 		var lost *engine.LostError
 		if err := <-sent; !errors.As(err, &lost) || !lost.Sent {
 			t.Errorf("a call that was sent: %v", err)
@@ -428,7 +426,7 @@ func TestBackwardLostInEachState(t *testing.T) {
 func FuzzBackward(f *testing.F) {
 	const xid = 0x5ca1ab1e
 	for _, o := range backwardOctets {
-		f.Add(o.version, octets(f, o.call, xid), octets(f, o.reply, xid))
+		f.Add(o.version, unhex(f, o.call, xid), unhex(f, o.reply, xid))
 	}
 	h := head(xid, 2, wire.NoMsg)
 	h.Reads = []wire.ReadSegment{seg(0, 80)}

@@ -141,8 +141,8 @@ func inline(version uint32) way {
 	return way{fmt.Sprintf("version %d inline", version), func(t *testing.T, f *counted, xid uint32, msg []byte) []byte {
 		r := rawDial(t, f.url)
 		r.send(enc(head(xid, version, wire.Msg)), msg)
-		h, payload, _ := r.next()
-		r.conn.Close()
+		h, payload, _ := r.Parsed()
+		r.Conn.Close()
 		if h.XID != xid || h.Version != version || h.Proc != wire.Msg {
 			t.Fatalf("answered by %v", &h)
 		}
@@ -154,12 +154,12 @@ func inline(version uint32) way {
 // Reply chunk of its size.
 var chunked = way{"version 2 with a Write chunk", func(t *testing.T, f *counted, xid uint32, msg []byte) []byte {
 	r := rawDial(t, f.url)
-	mem, s := r.memory(8192, verbs.RemoteWrite)
+	mem, s := r.Memory(8192, verbs.RemoteWrite)
 	h := head(xid, 2, wire.Msg)
 	h.Writes = []wire.Chunk{{s}}
 	r.send(enc(h), msg)
-	got, payload, _ := r.next()
-	r.conn.Close()
+	got, payload, _ := r.Parsed()
+	r.Conn.Close()
 	if got.XID != xid || got.Proc != wire.Msg || len(got.Writes) != 1 {
 		t.Fatalf("answered by %v", &got)
 	}
@@ -168,15 +168,15 @@ var chunked = way{"version 2 with a Write chunk", func(t *testing.T, f *counted,
 
 var long = way{"version 2 with Position-Zero and Reply chunks", func(t *testing.T, f *counted, xid uint32, msg []byte) []byte {
 	r := rawDial(t, f.url)
-	in, read := r.memory(len(msg), verbs.RemoteRead)
+	in, read := r.Memory(len(msg), verbs.RemoteRead)
 	copy(in, msg)
-	mem, s := r.memory(8192, verbs.RemoteWrite)
+	mem, s := r.Memory(8192, verbs.RemoteWrite)
 	h := head(xid, 2, wire.NoMsg)
 	h.Reads = []wire.ReadSegment{{Segment: read}}
 	h.Reply, h.HasReply = wire.Chunk{s}, true
 	r.send(enc(h))
-	got, payload, _ := r.next()
-	r.conn.Close()
+	got, payload, _ := r.Parsed()
+	r.Conn.Close()
 	if got.Proc == wire.NoMsg {
 		payload = mem[:got.Reply.Len()]
 	}
@@ -339,13 +339,13 @@ func TestRepeatedWhileExecuted(t *testing.T) {
 	}
 	close(f.gate)
 	for _, i := range []int{0, 2} {
-		if _, got, _ := rs[i].next(); !bytes.Equal(got, want) {
+		if _, got, _ := rs[i].Parsed(); !bytes.Equal(got, want) {
 			t.Errorf("connection %d got %x", i, got)
 		}
 	}
 	for i, r := range rs {
 		r.good(0x100, 2) // nothing else is under way
-		if len(r.in) > 0 {
+		if len(r.In) > 0 {
 			t.Errorf("connection %d was answered twice", i)
 		}
 	}
@@ -363,7 +363,7 @@ func TestShutdownDuringExecution(t *testing.T) {
 		r := rawDial(t, f.url)
 		r.send(enc(head(7, 2, wire.Msg)), onceCall(7, procOnce, "", 1, nil))
 		<-f.inside
-		r.conn.Close()
+		r.Conn.Close()
 		wait.For(t, "the connection's end", func() bool { return f.srv.Connections() == 0 })
 		cctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		if patient {

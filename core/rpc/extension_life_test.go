@@ -177,7 +177,7 @@ func TestExtensionThatHangs(t *testing.T) {
 		t.Errorf("%d late, %d dropped, %d refused", n.ControlLate, n.Dropped, n.ErrorsSent)
 	}
 	release()
-	r.conn.Abort(nil)
+	r.Conn.Abort(nil)
 	<-s.done
 }
 
@@ -384,7 +384,7 @@ func TestGateNobodyOpens(t *testing.T) {
 			r.send(optional(2, idAsk, 0, ""))
 		}
 		select {
-		case <-r.gone:
+		case <-r.Gone:
 		case <-time.After(2 * time.Minute):
 			t.Fatal("the connection lives on")
 		}

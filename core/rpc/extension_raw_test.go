@@ -89,13 +89,13 @@ func TestFormOfAnswers(t *testing.T) {
 	r := rawDial(t, f.url)
 	r.good(1, 2)
 	r.send(procedure(7, 2, idAsk, "odd"))
-	if m := <-r.in; !bytes.Equal(m.bytes, slices.Concat(word(7), word(2), word(64), word(idTold), []byte("odd"))) {
-		t.Errorf("to a procedure: %x", m.bytes)
+	if m := <-r.In; !bytes.Equal(m.Bytes, slices.Concat(word(7), word(2), word(64), word(idTold), []byte("odd"))) {
+		t.Errorf("to a procedure: %x", m.Bytes)
 	}
 	r.send(optional(8, idAsk, wire.Call, "odd"))
-	h, rest, m := r.next()
+	h, rest, m := r.Parsed()
 	if h.XID != 8 || h.Credit != 64 || h.Proc != wire.Optional || h.Direction != wire.Reply || h.OptType != idTold || string(h.OptInfo) != "odd" || len(rest) > 0 {
-		t.Errorf("to an option: %x", m.bytes)
+		t.Errorf("to an option: %x", m.Bytes)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestNoneUnasked(t *testing.T) {
 	r.send(optional(3, idAsk, wire.Call, "I have it"))
 	notes, told := 0, false
 	take := func() {
-		switch h, _, _ := r.next(); h.OptType {
+		switch h, _, _ := r.Parsed(); h.OptType {
 		case idNote:
 			notes++
 			if h.Direction != wire.Call || h.Credit != 8 {
@@ -145,12 +145,12 @@ func TestNoneUnasked(t *testing.T) {
 	}
 	r.send(enc(head(14, 2, wire.Msg)), call(14, 1, opaque([]byte("good"))...))
 	for range 3 {
-		h, _, m := r.next()
+		h, _, m := r.Parsed()
 		switch {
 		case h.OptType == idNote && h.Proc == wire.Optional:
 			notes++
 		case h.XID != 14:
-			t.Fatalf("%x", m.bytes)
+			t.Fatalf("%x", m.Bytes)
 		}
 	}
 	if notes != 5 {

@@ -177,7 +177,7 @@ func TestGateAndRawPeers(t *testing.T) {
 			f := serve(t, url, rpc.WithExtensions(setOf(t, newGate("watchman"))))
 			old := rawDial(t, f.url)
 			old.send(enc(head(1, 1, wire.Msg)), call(1, 1, opaque([]byte("x"))...))
-			if h, _, _ := old.next(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrVers || h.Err.Low != 2 || h.Err.High != 2 {
+			if h, _, _ := old.Parsed(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrVers || h.Err.Low != 2 || h.Err.High != 2 {
 				t.Errorf("version 1 is answered by %+v", h)
 			}
 			r := rawDial(t, f.url)
@@ -186,15 +186,15 @@ func TestGateAndRawPeers(t *testing.T) {
 			r.send(enc(nowhere))
 			var w xdr.Writer
 			(&rpcmsg.ReplyHeader{XID: 1, Stat: rpcmsg.Denied, Reject: rpcmsg.RejectAuth, Auth: rpcmsg.AuthTooWeak}).Append(&w)
-			if h, payload, _ := r.next(); h.Proc != wire.Msg || h.XID != 1 || !bytes.Equal(payload, w.Bytes()) {
+			if h, payload, _ := r.Parsed(); h.Proc != wire.Msg || h.XID != 1 || !bytes.Equal(payload, w.Bytes()) {
 				t.Errorf("a Long Call is answered by %+v, %x", h, payload)
 			}
 			r.send(enc(head(2, 2, wire.Msg)), call(2, 0))
-			if h, payload, _ := r.next(); h.Proc != wire.Msg || h.XID != 2 || !bytes.Equal(payload, result(2)) {
+			if h, payload, _ := r.Parsed(); h.Proc != wire.Msg || h.XID != 2 || !bytes.Equal(payload, result(2)) {
 				t.Errorf("NULL is answered by %+v, %x", h, payload)
 			}
 			r.send(enc(head(3, 2, wire.Msg)), call(4, 1)) // two XIDs
-			if h, _, _ := r.next(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrBadXDR {
+			if h, _, _ := r.Parsed(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrBadXDR {
 				t.Errorf("two XIDs are answered by %+v", h)
 			}
 		})
@@ -246,7 +246,7 @@ func TestGateAndWrappedCalls(t *testing.T) {
 			}))
 			r := rawDial(t, f.url)
 			r.send(enc(head(1, 2, wire.Msg)), call(1, 0))
-			r.next()
+			r.Parsed()
 			<-there.up
 			part := func(xid uint32) {
 				h := head(xid, 2, wire.Optional)
@@ -258,17 +258,17 @@ func TestGateAndWrappedCalls(t *testing.T) {
 				h := head(xid, 2, wire.Optional)
 				h.OptType, h.OptInfo = idPart+1, (&wire.Header{Version: 2}).AppendChunkLists([]byte{0, 0, 0, 0})
 				r.send(enc(h), call(xid, 1, opaque([]byte("x"))...))
-				got, payload, _ := r.next()
+				got, payload, _ := r.Parsed()
 				if got.Proc == wire.Msg && !bytes.Equal(payload, result(xid, opaque([]byte("x"))...)) {
 					got.Proc = wire.NoMsg // it was refused
 				}
 				return got
 			}
 			r.send(enc(head(2, 2, wire.Msg)), call(2, 0)) // the sessions have begun, or are about to
-			r.next()
+			r.Parsed()
 			wait.For(t, "the session", func() bool { h := whole(3); return h.Proc == wire.NoMsg })
 			part(4)
-			if h, _, _ := r.next(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrInvalidOption || h.XID != 4 {
+			if h, _, _ := r.Parsed(); h.Proc != wire.ErrorMsg || h.Err.Code != wire.ErrInvalidOption || h.XID != 4 {
 				t.Errorf("a piece is answered by %+v", h)
 			}
 			if n := served.Load(); n != 0 {
@@ -403,13 +403,13 @@ func TestGateStaysShut(t *testing.T) {
 			r := rawDial(t, f.url)
 			r.send(enc(head(1, 2, wire.Msg)), call(1, 0)) // on a slow machine its answer comes too late
 			s := gate.session(t)
-			<-r.gone
+			<-r.Gone
 			<-s.done
 			gateError(t, s.err, "watchman")
 			idle := rawDial(t, f.url) // no version stands: it is only idle
 			select {
-			case <-idle.gone:
-				t.Errorf("ended: %v", idle.cut)
+			case <-idle.Gone:
+				t.Errorf("ended: %v", idle.Cut)
 			case <-time.After(150 * time.Millisecond):
 			}
 		})

@@ -229,13 +229,13 @@ func TestHostileClient(t *testing.T) {
 
 // expect takes the answer to a bad message; with silence, whatever comes next must be of a later one.
 func (r *raw) expect(xid, version uint32, want answer) {
-	r.t.Helper()
+	r.TB.Helper()
 	if want == nil {
 		return
 	}
-	h, rest, m := r.next()
+	h, rest, m := r.Parsed()
 	if h.XID != xid || h.Version != version || h.Proc != wire.ErrorMsg || h.Err != *want || len(rest) > 0 || h.Credit == 0 {
-		r.t.Fatalf("got %x, want XID %#x version %d error %+v", m.bytes, xid, version, *want)
+		r.TB.Fatalf("got %x, want XID %#x version %d error %+v", m.Bytes, xid, version, *want)
 	}
 }
 
@@ -295,14 +295,14 @@ func TestResources(t *testing.T) {
 			}
 			return &b
 		}
-		_, small := r.memory(100, verbs.RemoteWrite)
+		_, small := r.Memory(100, verbs.RemoteWrite)
 		h := head(1, v, wire.Msg)
 		h.Writes = []wire.Chunk{{small}}
 		r.send(enc(h), call(1, 2, word(200)...)) // READ 200
 		r.expect(1, v, want(wire.ErrorBody{Code: wire.ErrWriteResource, Index: 1, Needed: 200}))
 
 		whole := call(2, 1, opaque(pattern(9000))...)
-		src, pz := r.memory(len(whole), verbs.RemoteRead)
+		src, pz := r.Memory(len(whole), verbs.RemoteRead)
 		copy(src, whole)
 		h = head(2, v, wire.NoMsg)
 		h.Reads = []wire.ReadSegment{{Segment: pz}}
@@ -333,12 +333,12 @@ func TestChunksAgainstPayload(t *testing.T) {
 			{44, 100, 0, false},
 		} {
 			xid := uint32(50 + i)
-			src, s := r.memory(tc.length, verbs.RemoteRead)
+			src, s := r.Memory(tc.length, verbs.RemoteRead)
 			fill(src)
 			h := head(xid, v, wire.Msg)
 			h.Reads = []wire.ReadSegment{{Position: uint32(tc.position), Segment: s}}
 			r.send(enc(h), call(xid, 3, word(uint32(tc.said))...)) // WRITE
-			got, payload, _ := r.next()
+			got, payload, _ := r.Parsed()
 			var rh rpcmsg.ReplyHeader
 			if err := rh.Parse(xdr.NewReader(payload)); err != nil || got.Proc != wire.Msg || got.XID != xid {
 				t.Fatalf("%+v: %+v, %v", tc, got, err)
@@ -373,7 +373,7 @@ func TestCreditOverrun(t *testing.T) {
 	}
 	r.send(enc(head(20, 2, wire.Msg)), call(20, 5, opaque(nil)...))
 	select {
-	case <-r.gone:
+	case <-r.Gone:
 	case <-time.After(time.Minute):
 		t.Fatal("eleven calls on four credits, and the connection lives")
 	}
@@ -403,7 +403,7 @@ func TestBadKey(t *testing.T) {
 			wait.For(t, "the server to count the connection", func() bool { return f.srv.Connections() == 1 })
 			r.send(enc(h), body)
 			select {
-			case <-r.gone:
+			case <-r.Gone:
 			case <-time.After(time.Minute):
 				t.Fatal("the connection lives")
 			}
@@ -416,8 +416,8 @@ func TestBadKey(t *testing.T) {
 			r.send(enc(h), body)
 			r.expect(0x77, v, &want)
 			r.good(0x77, v)
-			r.conn.Close()
-			<-r.gone
+			r.Conn.Close()
+			<-r.Gone
 		}
 	}
 }
@@ -449,22 +449,19 @@ func TestDeafClient(t *testing.T) {
 			r := rawDial(t, f.url)
 			for xid := uint32(1); xid <= 100; xid++ {
 				select {
-				case <-r.gone:
+				case <-r.Gone:
 					if xid > 4+6+3+1 { // credits, receives for operations, what the queue holds
 						t.Logf("cut off after %d", xid)
 					}
 					return
 				default:
-					r.mu.Lock()
-					ended := r.tryPost(msg(r, xid))
-					r.mu.Unlock()
-					if ended {
+					if r.Send(msg(r, xid)) != nil {
 						return
 					}
 				}
 			}
 			select {
-			case <-r.gone:
+			case <-r.Gone:
 			case <-time.After(time.Minute):
 				t.Error("a hundred calls without taking an answer, and the connection lives")
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/octets"
 	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
@@ -24,85 +24,29 @@ type script func(r *raw, n int, h *wire.Header, payload []byte)
 // rawServe listens as a server that follows script, and returns its target.
 func rawServe(t testing.TB, s script) string {
 	t.Helper()
-	p, _ := verbs.Lookup("loopback")
-	dom, err := p.Open(context.Background(), "", nil)
+	at, stop, err := octets.Listen(t, octets.Open(t, "loopback"), "127.0.0.1:0", rawConfig, func(p *octets.Peer) { (&raw{p}).follow(s) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := dom.Listen(context.Background(), "127.0.0.1:0", verbs.ListenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var accepting, following sync.WaitGroup
-	var peers []*raw
-	accepting.Go(func() {
-		for {
-			req, err := l.Accept(context.Background())
-			if err != nil {
-				return
-			}
-			r := &raw{t: t, dom: dom, in: make(chan message, 1024), gone: make(chan struct{})}
-			if r.recv, err = dom.Alloc(rawReceives * rawSize); err != nil {
-				t.Error(err)
-				return
-			}
-			if r.out, err = dom.Alloc(rawOut); err != nil {
-				t.Error(err)
-				return
-			}
-			if _, err := req.Accept(context.Background(), r.options()); err != nil {
-				t.Error(err)
-				continue
-			}
-			following.Go(func() { r.follow(s) })
-			peers = append(peers, r)
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		accepting.Wait()
-		for _, r := range peers {
-			r.conn.Abort(nil)
-		}
-		following.Wait()
-		dom.Close() // not before: it takes the memory that they send from
-	})
-	return "loopback://" + netip.AddrPort(l.Addr()).String()
+	t.Cleanup(stop)
+	return "loopback://" + at
 }
 
 func (r *raw) follow(s script) {
 	for n := 0; ; n++ {
 		select {
-		case m := <-r.in:
+		case m := <-r.In:
 			var h wire.Header
-			k, err := h.Parse(m.bytes, wire.ProfileCel04)
+			k, err := h.Parse(m.Bytes, wire.ProfileCel04)
 			if err != nil {
-				r.t.Errorf("our client sent %x: %v", m.bytes, err)
+				r.TB.Errorf("our client sent %x: %v", m.Bytes, err)
 				return
 			}
-			s(r, n, &h, m.bytes[k:])
-		case <-r.gone:
+			s(r, n, &h, m.Bytes[k:])
+		case <-r.Gone:
 			return
 		}
 	}
-}
-
-// reply is the header of a good reply to a call with header h: the chunks unused.
-func reply(h *wire.Header, credit uint32) *wire.Header {
-	a := &wire.Header{XID: h.XID, Version: h.Version, Credit: credit, Proc: wire.Msg, Direction: wire.Reply}
-	for _, c := range h.Writes {
-		a.Writes = append(a.Writes, unused(c))
-	}
-	a.Reply, a.HasReply = unused(h.Reply), h.HasReply
-	return a
-}
-
-func unused(c wire.Chunk) (u wire.Chunk) {
-	for _, s := range c {
-		s.Length = 0
-		u = append(u, s)
-	}
-	return u
 }
 
 // answerTo sends the reply that ECHO of "x" wants.
@@ -339,7 +283,7 @@ func TestErrVersWithChunks(t *testing.T) {
 			return
 		}
 		a := reply(h, 8)
-		r.write(pattern(5000), h.Writes[0][0])
+		r.Write(pattern(5000), h.Writes[0][0])
 		a.Writes[0][0].Length = 5000
 		r.send(enc(a), result(h.XID, word(5000)...))
 	}))
@@ -383,7 +327,7 @@ func TestLostProbes(t *testing.T) {
 		versions = append(versions, h.Version)
 		mu.Unlock()
 		if h.Version == 2 {
-			r.conn.Abort(errors.New("what is that?"))
+			r.Conn.Abort(errors.New("what is that?"))
 		} else {
 			r.answerTo(h, 8)
 		}
@@ -463,7 +407,10 @@ func TestInvalidation(t *testing.T) {
 			t.Errorf("rdma_inv_handle %#x names no handle of %+v", h.InvHandle, h.Lists)
 		}
 		answer := func(h *wire.Header, key uint32) {
-			r.post(verbs.OpSendInvalidate, key, enc(reply(h, 8)), result(h.XID, opaque([]byte("x"))...))
+			b := append(enc(reply(h, 8)), result(h.XID, opaque([]byte("x"))...)...)
+			if err := r.Post(verbs.Work{Op: verbs.OpSendInvalidate, Key: key}, b); err != nil {
+				t.Errorf("post: %v", err)
+			}
 		}
 		if n == 1 {
 			answer(h, h.InvHandle)

@@ -66,7 +66,7 @@ func (r *raw) place(msg []byte, c wire.Chunk) (back wire.Chunk) {
 	for _, s := range c {
 		n := min(len(msg), int(s.Length))
 		if n > 0 {
-			r.write(msg[:n], s)
+			r.Write(msg[:n], s)
 		}
 		msg = msg[n:]
 		s.Length = uint32(n)
@@ -353,7 +353,7 @@ func TestResourceErrors(t *testing.T) {
 		r.good(1, version)
 		chunks := func(n ...int) (cs []wire.Chunk, mems [][]byte) {
 			for _, n := range n {
-				mem, s := r.memory(n, verbs.RemoteWrite)
+				mem, s := r.Memory(n, verbs.RemoteWrite)
 				cs, mems = append(cs, wire.Chunk{s}), append(mems, mem)
 			}
 			return cs, mems
@@ -386,7 +386,7 @@ func TestResourceErrors(t *testing.T) {
 			cs, mems := chunks(3001)
 			h.Writes = cs
 			r.send(enc(h), msg)
-			got, payload, _ := r.next()
+			got, payload, _ := r.Parsed()
 			if got.XID != xid || got.Proc != wire.Msg || !bytes.Equal(mems[0], pattern(3001)) || len(payload) == 0 {
 				t.Errorf("%s: with more room: %v", tc.name, &got)
 			}
@@ -397,7 +397,7 @@ func TestResourceErrors(t *testing.T) {
 		for i, n := range []int{-1, 0, 100, 4123} { // -1: no Reply chunk
 			xid := 0xa00*version + uint32(i)
 			msg := onceCall(xid, procOnce, "", 5, pattern(4090))
-			in, read := r.memory(len(msg), verbs.RemoteRead)
+			in, read := r.Memory(len(msg), verbs.RemoteRead)
 			copy(in, msg)
 			h := head(xid, version, wire.NoMsg)
 			h.Reads = []wire.ReadSegment{{Segment: read}}

@@ -231,7 +231,7 @@ func TestSplitWords(t *testing.T) {
 		h := head(xid, 2, wire.Msg)
 		h.Credit = asked
 		r.send(enc(h), call(xid, 1, opaque([]byte("x"))...))
-		got, _, _ := r.next()
+		got, _, _ := r.Parsed()
 		return got.Credit
 	}
 	if got := reply(32); got != 64 {
@@ -258,7 +258,7 @@ func TestSplitWords(t *testing.T) {
 	h := head(xid, 2, wire.NoMsg) // refused: no Read list
 	h.Credit = 48 << 16
 	r.send(enc(h))
-	if got, _, _ := r.next(); got.Proc != wire.ErrorMsg || got.Credit != 64 {
+	if got, _, _ := r.Parsed(); got.Proc != wire.ErrorMsg || got.Credit != 64 {
 		t.Errorf("an RDMA_ERROR: %+v", got)
 	}
 	if err := s.request(t, ext.CreditsPlain); err != nil {

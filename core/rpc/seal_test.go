@@ -325,7 +325,7 @@ func TestRPCSECGSSPassesThrough(t *testing.T) {
 		}
 		// Our server does not use a Write chunk that somebody offers for such a call.
 		r := rawDial(t, f.url)
-		_, s := r.memory(8192, verbs.RemoteWrite)
+		_, s := r.Memory(8192, verbs.RemoteWrite)
 		h := head(0x88, 2, wire.Msg)
 		h.Writes = []wire.Chunk{{s}}
 		var w xdr.Writer
@@ -333,12 +333,12 @@ func TestRPCSECGSSPassesThrough(t *testing.T) {
 		ch.Append(&w)
 		onceArgs{1, pattern(700)}.MarshalXDR(&w)
 		r.send(enc(h), w.AppendUnreduced(nil))
-		got, payload, _ := r.next()
+		got, payload, _ := r.Parsed()
 		used := len(got.Writes) == 1 && got.Writes[0].Len() > 0
 		if used == protected || protected && len(payload) < 700 {
 			t.Errorf("service %d: a Write chunk used: %v, %d bytes inline", service, used, len(payload))
 		}
-		r.conn.Close()
+		r.Conn.Close()
 	}
 }
 
@@ -358,12 +358,12 @@ func TestMovedAndWrapped(t *testing.T) {
 	r := rawDial(t, f.url)
 	at := len(w.Bytes()) + 4
 	n := int(binary.BigEndian.Uint32(msg[at-4:]))
-	mem, s := r.memory(n, verbs.RemoteRead)
+	mem, s := r.Memory(n, verbs.RemoteRead)
 	copy(mem, msg[at:])
 	th := head(5, 2, wire.Msg)
 	th.Reads = []wire.ReadSegment{{Position: uint32(at), Segment: s}}
 	r.send(enc(th), msg[:at], msg[at+n:])
-	_, payload, _ := r.next()
+	_, payload, _ := r.Parsed()
 	var reply rpcmsg.ReplyHeader
 	if err := reply.Parse(xdr.NewReader(payload)); err != nil || reply.Accept != rpcmsg.GarbageArgs {
 		t.Errorf("%+v, %v", reply, err)

@@ -77,15 +77,13 @@ func FuzzTranscript(f *testing.F) {
 	f.Fuzz(func(t *testing.T, version byte, script []byte) {
 		s := &transcript{r: rawDial(t, srv.url), version: uint32(version%2) + 1, table: table, xid: 0x100}
 		var mem []byte
-		mem, s.reads = s.r.memory(4096, verbs.RemoteRead)
+		mem, s.reads = s.r.Memory(4096, verbs.RemoteRead)
 		copy(mem, call(150, 1, opaque(pattern(2000))...))
-		_, s.writes = s.r.memory(4096, verbs.RemoteWrite)
+		_, s.writes = s.r.Memory(4096, verbs.RemoteWrite)
 		for n := 0; n < 64 && len(script) >= stepLen; n++ {
 			b := s.message(script)
 			script = script[stepLen:]
-			s.r.mu.Lock()
-			ended := s.r.tryPost(b)
-			s.r.mu.Unlock()
+			ended := s.r.Send(b) != nil
 			if ended {
 				break
 			}
@@ -93,8 +91,8 @@ func FuzzTranscript(f *testing.F) {
 		if err := ask(t, stander); err != nil {
 			t.Fatalf("who stands by: %v", err)
 		}
-		s.r.conn.Abort(nil)
-		<-s.r.gone
+		s.r.Conn.Abort(nil)
+		<-s.r.Gone
 		wait.For(t, "one connection only", func() bool { return srv.srv.Connections() == 1 })
 		for len(srv.inside) > 0 {
 			<-srv.inside

@@ -94,7 +94,7 @@ func TestStall(t *testing.T) {
 			start := time.Now()
 			r.send(enc(head(1, 2, wire.Msg)), echo(1))
 			select {
-			case <-r.gone:
+			case <-r.Gone:
 			case <-time.After(time.Hour):
 				t.Fatal("the connection lives")
 			}
@@ -112,12 +112,12 @@ func TestStall(t *testing.T) {
 		r := rawDial(t, f.url)
 		r.send(enc(head(1, 2, wire.Msg)), echo(1))
 		select {
-		case <-r.gone:
-			t.Errorf("stalls are not to be looked for: %v", r.cut)
+		case <-r.Gone:
+			t.Errorf("stalls are not to be looked for: %v", r.Cut)
 		case <-time.After(24 * time.Hour):
 		}
-		r.conn.Abort(nil)
-		<-r.gone
+		r.Conn.Abort(nil)
+		<-r.Gone
 	})
 }
 

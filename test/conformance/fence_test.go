@@ -13,6 +13,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/loopback"
 	"github.com/rpcrdma/rpcrdma/test/faults"
+	"github.com/rpcrdma/rpcrdma/test/octets"
 )
 
 // lingering is a provider whose dialled connections say that they have ended when end is closed, not before.
@@ -59,7 +60,7 @@ func TestFailedInvalidateHoldsTheCall(t *testing.T) {
 			return faults.Pass
 		},
 	}), end})
-	dom := openDomain(t, "loopback")
+	dom := octets.Open(t, "loopback")
 	x := &session{t: t, s: &script{}, vars: make(map[string][]byte), mems: make(map[string]*exposed)}
 	x.door = listenPeer(t, "loopback", dom, nil)
 	var err error
@@ -72,7 +73,7 @@ func TestFailedInvalidateHoldsTheCall(t *testing.T) {
 		< $x 00000001 00000040 00000000 00000000 00000001 00000001 $h 00001388 $o:8 00000000 00000000 call:READ 00001388
 		> $x 00000001 00000020 00000000 00000000 00000001 00000001 $h 00000000 $o 00000000 00000000 accepted:0 00000000`)
 	select {
-	case <-x.peer.gone: // so the Invalidate has failed
+	case <-x.peer.Gone: // so the Invalidate has failed
 	case <-time.After(patience):
 		t.Fatal("the connection lives")
 	}
@@ -93,12 +94,12 @@ func TestFailedInvalidateHoldsTheCall(t *testing.T) {
 // TestNoReplyEndsTheConnection: who has no memory to answer in ends the connection, whether with a reply or
 // with an error (RFC 8166 §4.5.4): the requester learns that no answer comes.
 func TestNoReplyEndsTheConnection(t *testing.T) {
-	for name, octets := range map[string]string{
+	for name, text := range map[string]string{
 		"reply": "00000101 00000001 00000020 00000000 00000000 00000000 00000000 call:NULL",
 		"error": "00000101 00000001 00000020 00000009 00000000 00000000 00000000 call:NULL",
 	} {
 		t.Run(name, func(t *testing.T) {
-			ep, err := engine.NewEndpoint(openDomain(t, "loopback"), engine.EndpointConfig{Memory: 1 << 10})
+			ep, err := engine.NewEndpoint(octets.Open(t, "loopback"), engine.EndpointConfig{Memory: 1 << 10})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,15 +122,15 @@ func TestNoReplyEndsTheConnection(t *testing.T) {
 				served <- err
 			}()
 			x := &session{t: t}
-			x.peer = dialPeer(t, openDomain(t, "loopback"), "loopback://"+l.Addr().String(), nil)
+			x.peer = dialPeer(t, octets.Open(t, "loopback"), "loopback://"+l.Addr().String(), nil)
 			if err := <-served; err != nil {
 				t.Fatal(err)
 			}
-			x.send(verbs.OpSend, 0, octets)
+			x.send(verbs.OpSend, 0, text)
 			select {
-			case <-x.peer.gone:
-			case m := <-x.peer.in:
-				t.Errorf("got % x", m.octets)
+			case <-x.peer.Gone:
+			case m := <-x.peer.In:
+				t.Errorf("got % x", m.Bytes)
 			case <-time.After(patience):
 				t.Error("the connection lives, without an answer")
 			}
@@ -173,7 +174,7 @@ func TestKeysThatMayNotBeInvalidated(t *testing.T) {
 	scheme := fmt.Sprint("unable", servers.Add(1))
 	verbs.Register(scheme, unable{loopback.Provider{}})
 	x := &session{t: t, s: &script{}, vars: make(map[string][]byte), mems: make(map[string]*exposed)}
-	x.door = listenPeer(t, "loopback", openDomain(t, "loopback"), nil)
+	x.door = listenPeer(t, "loopback", octets.Open(t, "loopback"), nil)
 	var err error
 	if x.client, err = rpc.NewClient(strings.Replace(x.door.url, "loopback", scheme, 1)); err != nil {
 		t.Fatal(err)
@@ -185,7 +186,7 @@ func TestKeysThatMayNotBeInvalidated(t *testing.T) {
 		> $x 00000002 00000020 00000000 00000001 00000000 00000000 00000001 00000001 $h 00000000 $o 00000000 00000000 accepted:0 00000000
 		done
 		count LocalInv 1`)
-	if private := x.peer.conn.PeerPrivateData(); len(private) < 8 || private[5] != 0 {
+	if private := x.peer.Conn.PeerPrivateData(); len(private) < 8 || private[5] != 0 {
 		t.Errorf("private data % x", private)
 	}
 }

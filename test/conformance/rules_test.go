@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
-	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/test/octets"
 )
 
 // TestPrivateData: what client and server say of themselves (RFC 8797 §4).
 func TestPrivateData(t *testing.T) {
 	const want = "f6ab0e1801010303"
 	for _, scheme := range schemes {
-		dom := openDomain(t, scheme)
+		dom := octets.Open(t, scheme)
 		p := dialPeer(t, dom, newHouse(t, scheme).url, nil)
-		if got := hex.EncodeToString(p.conn.PeerPrivateData()); got != want {
+		if got := hex.EncodeToString(p.Conn.PeerPrivateData()); got != want {
 			t.Errorf("%s: the server says %s, want %s", scheme, got, want)
 		}
 		l := listenPeer(t, scheme, dom, nil)
@@ -34,7 +34,7 @@ func TestPrivateData(t *testing.T) {
 			t.Fatal(err)
 		}
 		p = <-l.peers
-		if got := hex.EncodeToString(p.conn.PeerPrivateData()); got != want {
+		if got := hex.EncodeToString(p.Conn.PeerPrivateData()); got != want {
 			t.Errorf("%s: the client says %s, want %s", scheme, got, want)
 		}
 		c.Close()
@@ -53,10 +53,10 @@ func (l *lines) WithGroup(string) slog.Handler             { return l }
 func TestBadMessagesAreNotLogged(t *testing.T) {
 	var l lines
 	h := newHouse(t, "loopback", rpc.WithLog(slog.New(&l)))
-	p := dialPeer(t, openDomain(t, "loopback"), h.url, nil)
+	p := dialPeer(t, octets.Open(t, "loopback"), h.url, nil)
 	done := []byte{0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 3} // RDMA_DONE
 	for n := uint64(1); n <= 1000; n++ {
-		if err := p.post(verbs.OpSend, 0, 0, done); err != nil {
+		if err := p.Send(done); err != nil {
 			t.Fatal(err)
 		}
 		for end := time.Now().Add(patience); h.srv.Counters().Dropped < n; time.Sleep(10 * time.Microsecond) {

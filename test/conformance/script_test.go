@@ -27,6 +27,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/props"
 	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
+	"github.com/rpcrdma/rpcrdma/test/octets"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,7 +106,7 @@ type session struct {
 	scheme  string
 	line    string
 	dom     verbs.Domain
-	peer    *peer
+	peer    *octets.Peer
 	house   *house
 	door    *listener
 	client  *rpc.Client
@@ -151,7 +152,7 @@ func runScripts(t *testing.T, client bool, scripts []script) {
 
 func runScript(t *testing.T, s *script, scheme string, client bool) {
 	x := &session{t: t, s: s, scheme: scheme, vars: make(map[string][]byte), mems: make(map[string]*exposed)}
-	x.dom = openDomain(t, scheme)
+	x.dom = octets.Open(t, scheme)
 	switch s.private {
 	case "none":
 	case "":
@@ -229,9 +230,9 @@ func (x *session) step() {
 		x.good(args[0])
 	case "closed":
 		select {
-		case <-x.peer.gone:
-		case m := <-x.peer.in:
-			x.fatalf("got % x", m.octets)
+		case <-x.peer.Gone:
+		case m := <-x.peer.In:
+			x.fatalf("got % x", m.Bytes)
 		case <-time.After(patience):
 			x.fatalf("the connection lives")
 		}
@@ -243,7 +244,7 @@ func (x *session) step() {
 	case "again":
 		x.peer = dialPeer(x.t, x.dom, x.house.url, x.private)
 	case "drop":
-		x.peer.conn.Abort(errors.New("the script says so"))
+		x.peer.Conn.Abort(errors.New("the script says so"))
 	case "mem":
 		x.memory(args, rest)
 	case "has":
@@ -263,23 +264,23 @@ func (x *session) step() {
 		close(x.house.release)
 	case "quiet":
 		select {
-		case m := <-x.peer.in:
-			x.fatalf("got % x", m.octets)
+		case m := <-x.peer.In:
+			x.fatalf("got % x", m.Bytes)
 		case <-time.After(max(x.s.wait, 20*time.Millisecond)):
 		}
 	case "write":
 		b := x.bytes(nil, strings.Join(args[2:], " "))
-		if err := x.peer.post(verbs.OpWrite, x.word(args[0]), x.long(args[1]), b); err != nil {
+		if err := x.peer.Post(verbs.Work{Op: verbs.OpWrite, Key: x.word(args[0]), Remote: x.long(args[1])}, b); err != nil {
 			x.fatalf("%v", err)
 		}
 	case "read":
 		want := x.bytes(nil, strings.Join(args[2:], " "))
-		got, status := x.peer.read(x.word(args[0]), x.long(args[1]), len(want))
+		got, status := x.peer.Read(x.word(args[0]), x.long(args[1]), len(want))
 		if status != verbs.OK || !bytes.Equal(got, want) {
 			x.fatalf("%v, % x", status, got)
 		}
 	case "refused":
-		if _, status := x.peer.read(x.word(args[1]), x.long(args[2]), x.number(args[3])); status == verbs.OK {
+		if _, status := x.peer.Read(x.word(args[1]), x.long(args[2]), x.number(args[3])); status == verbs.OK {
 			x.fatalf("the memory can be read")
 		}
 	case "count":
@@ -297,9 +298,9 @@ func (x *session) step() {
 }
 
 // next is the peer's next message.
-func (x *session) next() message {
+func (x *session) next() octets.Message {
 	x.t.Helper()
-	m, err := x.peer.next()
+	m, err := x.peer.Next()
 	if err != nil {
 		x.fatalf("%v", err)
 	}
@@ -319,7 +320,7 @@ func (x *session) long(token string) uint64 { return binary.BigEndian.Uint64(x.b
 
 func (x *session) send(op verbs.Op, key uint32, tokens string) {
 	x.t.Helper()
-	if err := x.peer.post(op, key, 0, x.bytes(nil, tokens)); err != nil {
+	if err := x.peer.Post(verbs.Work{Op: op, Key: key}, x.bytes(nil, tokens)); err != nil {
 		x.fatalf("%v", err)
 	}
 }
@@ -359,7 +360,7 @@ func (x *session) memory(args []string, rest string) {
 	if strings.Contains(args[2], "w") {
 		access |= verbs.RemoteWrite
 	}
-	if err := x.peer.conn.Expose(&m.w, reg, 0, n, access); err != nil {
+	if err := x.peer.Conn.Expose(&m.w, reg, 0, n, access); err != nil {
 		x.t.Fatal(err)
 	}
 	x.mems[args[0]] = m
@@ -452,10 +453,10 @@ func (x *session) token(b []byte, tok string) []byte {
 }
 
 // expect compares a message octet by octet with what tokens say.
-func (x *session) expect(m message, invalidated uint32, tokens string) {
+func (x *session) expect(m octets.Message, invalidated uint32, tokens string) {
 	x.t.Helper()
-	if m.invalidated != invalidated {
-		x.fatalf("key %#x was invalidated, want %#x", m.invalidated, invalidated)
+	if m.Invalidated != invalidated {
+		x.fatalf("key %#x was invalidated, want %#x", m.Invalidated, invalidated)
 	}
 	at := 0
 	for _, tok := range fields(tokens) {
@@ -472,23 +473,23 @@ func (x *session) expect(m message, invalidated uint32, tokens string) {
 			}
 		}
 		if n > 0 {
-			if at+n > len(m.octets) {
-				x.fatalf("the message ends before %s:\n% x", tok, m.octets)
+			if at+n > len(m.Bytes) {
+				x.fatalf("the message ends before %s:\n% x", tok, m.Bytes)
 			}
 			if name != "" {
-				x.vars[name] = bytes.Clone(m.octets[at : at+n])
+				x.vars[name] = bytes.Clone(m.Bytes[at : at+n])
 			}
 			at += n
 			continue
 		}
-		want := x.token(bytes.Clone(m.octets[:min(at, len(m.octets))]), tok)[at:]
-		if at+len(want) > len(m.octets) || !bytes.Equal(want, m.octets[at:at+len(want)]) {
-			x.fatalf("at octet %d, %s: want\n% x, got\n% x", at, tok, want, m.octets[at:])
+		want := x.token(bytes.Clone(m.Bytes[:min(at, len(m.Bytes))]), tok)[at:]
+		if at+len(want) > len(m.Bytes) || !bytes.Equal(want, m.Bytes[at:at+len(want)]) {
+			x.fatalf("at octet %d, %s: want\n% x, got\n% x", at, tok, want, m.Bytes[at:])
 		}
 		at += len(want)
 	}
-	if at != len(m.octets) {
-		x.fatalf("%d octets more than expected: % x", len(m.octets)-at, m.octets[at:])
+	if at != len(m.Bytes) {
+		x.fatalf("%d octets more than expected: % x", len(m.Bytes)-at, m.Bytes[at:])
 	}
 }
 

@@ -48,7 +48,7 @@ func TestTruncated(t *testing.T) {
 							t.Errorf("%d of %d bytes (header %d): %v, want %v", n, len(whole), header, out, want)
 						}
 					}
-					r.conn.Close()
+					r.Conn.Close()
 				})
 			}
 		}
@@ -111,8 +111,8 @@ func TestOrder(t *testing.T) {
 					h.stand.served()
 				})
 			}
-			r.conn.Close()
-			r.ended()
+			r.Conn.Close()
+			r.Ended()
 		}
 	})
 }
@@ -140,21 +140,21 @@ func TestPrivateData(t *testing.T) {
 					// A reply of 1024 bytes and more needs a Reply chunk where nothing larger was agreed on: it must not come inline.
 					xid := xids.Add(1) + 1000
 					hd := head(xid, v, wire.Msg)
-					_, d := r.memory(4096, verbs.RemoteWrite)
+					_, d := r.Memory(4096, verbs.RemoteWrite)
 					hd.Reply, hd.HasReply = wire.Chunk{d}, true
-					r.send(enc(hd), call(xid, procEcho, opaque(pattern(880))...))
-					m, err := r.next()
+					r.Send(enc(hd), call(xid, procEcho, opaque(pattern(880))...))
+					m, err := r.Next()
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, err := classify(m.bytes, xid, v); err != nil {
+					if _, err := classify(m.Bytes, xid, v); err != nil {
 						t.Error(err)
 					}
-					if limit := inlineLimit(v, tc.private); len(m.bytes) > limit {
-						t.Errorf("a Send of %d bytes to a peer that takes %d", len(m.bytes), limit)
+					if limit := inlineLimit(v, tc.private); len(m.Bytes) > limit {
+						t.Errorf("a Send of %d bytes to a peer that takes %d", len(m.Bytes), limit)
 					}
-					r.conn.Close()
-					r.ended()
+					r.Conn.Close()
+					r.Ended()
 				})
 			}
 		}
@@ -183,11 +183,11 @@ func TestOverrun(t *testing.T) {
 			latch(t, r, v)
 			for range 100 {
 				xid := xids.Add(1) + 1000
-				if !r.send(enc(head(xid, v, wire.Msg)), call(xid, procSleep)) {
+				if r.Send(enc(head(xid, v, wire.Msg)), call(xid, procSleep)) != nil {
 					break
 				}
 			}
-			if !r.ended() {
+			if !r.Ended() {
 				t.Errorf("version %d: a hundred calls on four credits, and the connection lives", v)
 			}
 			h.stand.served()
@@ -215,18 +215,18 @@ func TestFlood(t *testing.T) {
 			t.Run(tc.name, func(t *testing.T) {
 				r := dial(t, dom, addr, good)
 				end := time.Now().Add(200 * time.Millisecond)
-				for i := uint32(0); time.Now().Before(end) && r.send(tc.bytes(i)); i++ {
+				for i := uint32(0); time.Now().Before(end) && r.Send(tc.bytes(i)) == nil; i++ {
 				}
 				h.stand.served()
-				r.conn.Abort(nil)
-				r.ended()
+				r.Conn.Abort(nil)
+				r.Ended()
 			})
 		}
 		t.Run("connections", func(t *testing.T) {
 			for range 300 {
 				r := dial(t, dom, addr, good)
-				r.conn.Abort(nil)
-				r.ended()
+				r.Conn.Abort(nil)
+				r.Ended()
 			}
 			h.stand.served()
 		})

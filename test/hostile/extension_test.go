@@ -118,12 +118,12 @@ func TestOperations(t *testing.T) {
 			r := dial(t, dom, addr, good)
 			latch(t, r, 2)
 			for range 500 {
-				if !r.send(operation(rng, xids.Add(1))) {
+				if r.Send(operation(rng, xids.Add(1))) != nil {
 					break
 				}
 			}
-			r.conn.Close()
-			<-r.gone
+			r.Conn.Close()
+			<-r.Gone
 		}
 		if v.heard.Load() == 0 {
 			t.Error("the extension has heard nothing")
@@ -164,12 +164,12 @@ func TestOperationsOfAServer(t *testing.T) {
 						if len(asked) > 0 && rng.IntN(2) == 0 { // of something that it was asked
 							xid = asked[rng.IntN(len(asked))]
 						}
-						r.send(operation(rng, xid))
+						r.Send(operation(rng, xid))
 						if rng.IntN(4) == 0 {
-							r.send(word(xid, 2, rng.Uint32N(100), 4, rng.Uint32N(12), 1, 1))
+							r.Send(word(xid, 2, rng.Uint32N(100), 4, rng.Uint32N(12), 1, 1))
 						}
 					}
-					r.send(k.answer(r, h))
+					r.Send(k.answer(r, h))
 				})
 				defer srv.close()
 				c, err := rpc.NewClient(srv.url, rpc.WithExtensions(set), rpc.WithRetransmits(-1), rpc.WithVersions(2, 2))

@@ -160,14 +160,14 @@ func TestFields(t *testing.T) {
 								t.Errorf("%s = %#x, instead of %#x: %v, want %v", name, x, f.was, out, want)
 							}
 							select {
-							case <-r.gone:
+							case <-r.Gone:
 								r = nil
 							default:
 							}
 						}
 						if r != nil {
-							r.conn.Close()
-							r.ended()
+							r.Conn.Close()
+							r.Ended()
 						}
 					})
 				}
@@ -179,12 +179,12 @@ func TestFields(t *testing.T) {
 // latch makes version the connection's by a good call.
 func latch(t testing.TB, r *raw, version uint32) {
 	t.Helper()
-	r.send(enc(head(1, version, wire.Msg)), echo(1))
-	m, err := r.next()
+	r.Send(enc(head(1, version, wire.Msg)), echo(1))
+	m, err := r.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := classify(m.bytes, 1, version); err != nil || o != fine {
+	if o, err := classify(m.Bytes, 1, version); err != nil || o != fine {
 		t.Fatalf("a good call: %v, %v", o, err)
 	}
 }

@@ -232,38 +232,38 @@ func (b *bystander) leave() {
 // probe sends b as call xid of version and tells what follows. A good call behind it shows silence: that one is
 // answered after whatever b is answered with, but for what workers do; so an answer that comes later still counts.
 func (r *raw) probe(b []byte, xid, version, speak uint32, want outcomeKind) outcome {
-	r.tb.Helper()
+	r.TB.Helper()
 	after := 1<<30 + xids.Add(1)
-	r.send(b)
+	r.Send(b)
 	if want == ended {
-		if !r.ended() {
+		if !r.Ended() {
 			return outcome{kind: silent}
 		}
 		return outcome{kind: ended}
 	}
-	r.send(enc(head(after, speak, wire.Msg)), echo(after))
+	r.Send(enc(head(after, speak, wire.Msg)), echo(after))
 	out := outcome{kind: silent}
 	for done, all := 0, 1+btoi(want != silent); done < all; done++ {
-		m, err := r.next()
+		m, err := r.Next()
 		if err != nil {
-			if r.ended() {
+			if r.Ended() {
 				return outcome{kind: ended}
 			}
-			r.tb.Errorf("%v", err)
+			r.TB.Errorf("%v", err)
 			return out
 		}
-		if o, err := classify(m.bytes, after, speak); err == nil {
+		if o, err := classify(m.Bytes, after, speak); err == nil {
 			if o != (outcome{kind: answered}) {
-				r.tb.Errorf("the good call behind it got %v", o)
+				r.TB.Errorf("the good call behind it got %v", o)
 			}
 			if want == silent {
 				break
 			}
 			continue
 		}
-		o, err := classify(m.bytes, xid, version)
+		o, err := classify(m.Bytes, xid, version)
 		if err != nil {
-			r.tb.Error(err)
+			r.TB.Error(err)
 		}
 		if want == silent {
 			done-- // the good call's answer is still to come

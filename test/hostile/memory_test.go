@@ -18,10 +18,10 @@ import (
 // any more, or not for this, or not so much, loses the connection and has changed nothing (RFC 8166 §8.1).
 func TestReach(t *testing.T) {
 	write := func(r *raw, s wire.Segment, n int) {
-		r.post(verbs.Work{Op: verbs.OpWrite, Key: s.Handle, Remote: s.Offset}, bytes.Repeat([]byte{0xee}, n))
+		r.Post(verbs.Work{Op: verbs.OpWrite, Key: s.Handle, Remote: s.Offset}, bytes.Repeat([]byte{0xee}, n))
 	}
 	read := func(r *raw, s wire.Segment, n int) {
-		r.post(verbs.Work{Op: verbs.OpRead, Key: s.Handle, Remote: s.Offset}, make([]byte, n))
+		r.Post(verbs.Work{Op: verbs.OpRead, Key: s.Handle, Remote: s.Offset}, make([]byte, n))
 	}
 	for _, tc := range []struct {
 		name string
@@ -36,7 +36,7 @@ func TestReach(t *testing.T) {
 		{"reading what may be written", &kinds[1], func(r *raw, mine, _ wire.Segment) { read(r, mine, 8) }, nil},
 		{"the chunk of another connection", &kinds[1], func(r *raw, _, other wire.Segment) { write(r, other, 8) }, nil},
 		{"invalidating what is another connection's", &kinds[1], func(r *raw, _, other wire.Segment) {
-			r.post(verbs.Work{Op: verbs.OpSendInvalidate, Key: other.Handle}, word(1, 2, 3, 4))
+			r.Post(verbs.Work{Op: verbs.OpSendInvalidate, Key: other.Handle}, word(1, 2, 3, 4))
 		}, nil},
 	} {
 		for _, url := range bubbles {
@@ -47,20 +47,20 @@ func TestReach(t *testing.T) {
 					srv := beVillain(t, url, good, func(r *raw, n int, h *wire.Header, _ []byte) {
 						switch {
 						case n == 0 || len(h.Writes) == 0:
-							r.send(tc.kind.answer(r, h))
+							r.Send(tc.kind.answer(r, h))
 						case other.Handle == 0:
 							other = h.Writes[0][0]
 							answer := tc.kind.answer
 							go func() {
 								<-hold
-								r.send(answer(r, h))
+								r.Send(answer(r, h))
 							}()
 						default:
 							mine := h.Writes[0][0]
 							if tc.before != nil {
 								tc.before(r, mine, other)
 							}
-							r.send(tc.kind.answer(r, h))
+							r.Send(tc.kind.answer(r, h))
 							if tc.after != nil {
 								time.Sleep(time.Second)
 								tc.after(r, mine, other)
@@ -133,8 +133,8 @@ func TestGuess(t *testing.T) {
 			r := dial(t, dom, addr, good)
 			latch(t, r, 1+uint32(i%2))
 			op := []verbs.Op{verbs.OpWrite, verbs.OpRead, verbs.OpSendInvalidate}[i%3]
-			r.post(verbs.Work{Op: op, Key: rng.Uint32(), Remote: rng.Uint64()}, make([]byte, 64))
-			if !r.ended() {
+			r.Post(verbs.Work{Op: op, Key: rng.Uint32(), Remote: rng.Uint64()}, make([]byte, 64))
+			if !r.Ended() {
 				t.Errorf("%v with a guessed key, and the connection lives", op)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/test/octets"
 )
 
 // The program that is attacked, of those for users (RFC 5531 §8.3).
@@ -20,33 +21,12 @@ const (
 	procSleep = 4 // waits until told
 )
 
-func head(xid, version uint32, p wire.Proc) *wire.Header {
-	return &wire.Header{XID: xid, Version: version, Credit: 32, Proc: p}
-}
+var head, result, opaque = octets.Head, octets.Result, octets.Opaque
 
 func enc(h *wire.Header) []byte { return h.Append(nil) }
 
 // call is the RPC message of a call; args is XDR.
-func call(xid, proc uint32, args ...byte) []byte {
-	var w xdr.Writer
-	h := rpcmsg.CallHeader{XID: xid, Program: program, Version: 1, Proc: proc}
-	h.Append(&w)
-	return append(bytes.Clone(w.Bytes()), args...)
-}
-
-// result is the RPC message of a reply with success.
-func result(xid uint32, results ...byte) []byte {
-	var w xdr.Writer
-	h := rpcmsg.ReplyHeader{XID: xid}
-	h.Append(&w)
-	return append(bytes.Clone(w.Bytes()), results...)
-}
-
-func opaque(b []byte) []byte {
-	var w xdr.Writer
-	w.Opaque(b)
-	return bytes.Clone(w.Bytes())
-}
+func call(xid, proc uint32, args ...byte) []byte { return octets.Call(xid, program, proc, args...) }
 
 func word(ws ...uint32) (b []byte) {
 	for _, w := range ws {
@@ -91,7 +71,7 @@ var templates = []template{
 		2: {"direction", "inv_handle", "reads", "writes", "reply"},
 	}},
 	{"call with a Read chunk", func(r *raw, xid, v uint32) []byte {
-		src, s := r.memory(chunkSize, verbs.RemoteRead)
+		src, s := r.Memory(chunkSize, verbs.RemoteRead)
 		copy(src, pattern(chunkSize))
 		h := head(xid, v, wire.Msg)
 		h.Reads = []wire.ReadSegment{{Position: 44, Segment: s}}
@@ -101,7 +81,7 @@ var templates = []template{
 		2: {"direction", "inv_handle", "reads", "position", "handle", "length", "offset high", "offset low", "reads end", "writes", "reply"},
 	}},
 	{"call with a Write chunk", func(r *raw, xid, v uint32) []byte {
-		_, s := r.memory(chunkSize, verbs.RemoteWrite)
+		_, s := r.Memory(chunkSize, verbs.RemoteWrite)
 		h := head(xid, v, wire.Msg)
 		h.Writes = []wire.Chunk{{s}}
 		return append(enc(h), call(xid, procRead, word(chunkSize)...)...)
@@ -111,9 +91,9 @@ var templates = []template{
 	}},
 	{"long call, long reply", func(r *raw, xid, v uint32) []byte {
 		whole := call(xid, procEcho, opaque(pattern(chunkSize))...)
-		src, s := r.memory(len(whole), verbs.RemoteRead)
+		src, s := r.Memory(len(whole), verbs.RemoteRead)
 		copy(src, whole)
-		_, d := r.memory(2*chunkSize, verbs.RemoteWrite)
+		_, d := r.Memory(2*chunkSize, verbs.RemoteWrite)
 		h := head(xid, v, wire.NoMsg)
 		h.Reads = []wire.ReadSegment{{Segment: s}}
 		h.Reply, h.HasReply = wire.Chunk{d}, true

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/octets"
 )
 
 // bubbles are fabrics without sockets: silence costs no time there.
@@ -25,12 +25,9 @@ func init() { verbs.Register("hostile-iwarp", iwarp.New(new(memory.Network))) }
 
 // villain is a server that knows verbs and bytes.
 type villain struct {
-	dom verbs.Domain
-	l   verbs.Listener
-	url string
-
-	accepting, following sync.WaitGroup
-	peers                []*raw // once accepting is done
+	dom  verbs.Domain
+	url  string
+	stop func()
 }
 
 // script is what it does with the n-th message of a connection.
@@ -38,52 +35,31 @@ type script func(r *raw, n int, h *wire.Header, payload []byte)
 
 func beVillain(t *testing.T, url string, private []byte, s script) *villain {
 	t.Helper()
-	v := new(villain)
-	var addr string
-	v.dom, addr = open(t, url)
-	l, err := v.dom.Listen(context.Background(), addr, verbs.ListenOptions{})
+	dom, addr := open(t, url)
+	at, stop, err := octets.Listen(t, dom, addr, func() octets.Config { return config(private) }, func(p *octets.Peer) { (&raw{p}).follow(s) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.l, v.url = l, url[:len(url)-len(addr)]+l.Addr().String()
-	v.accepting.Go(func() {
-		for {
-			req, err := l.Accept(context.Background())
-			if err != nil {
-				return
-			}
-			r := newRaw(t, v.dom, private)
-			if _, err := req.Accept(context.Background(), r.options()); err == nil {
-				v.peers = append(v.peers, r)
-				v.following.Go(func() { r.follow(s) })
-			}
-		}
-	})
-	return v
+	return &villain{dom, url[:len(url)-len(addr)] + at, stop}
 }
 
 func (v *villain) close() {
-	v.l.Close()
-	v.accepting.Wait()
-	for _, r := range v.peers {
-		r.conn.Abort(nil)
-	}
-	v.following.Wait()
-	v.dom.Close() // not before: it takes the memory that they send from
+	v.stop()
+	v.dom.Close()
 }
 
 func (r *raw) follow(s script) {
 	for n := 0; ; n++ {
 		select {
-		case m := <-r.in:
+		case m := <-r.In:
 			var h wire.Header
-			k, err := h.Parse(m.bytes, wire.ProfileCel04)
+			k, err := h.Parse(m.Bytes, wire.ProfileCel04)
 			if err != nil && h.Proc <= wire.UpdProp { // others are an extension's
-				r.tb.Errorf("our client sent %x: %v", m.bytes, err)
+				r.TB.Errorf("our client sent %x: %v", m.Bytes, err)
 				return
 			}
-			s(r, n, &h, m.bytes[k:])
-		case <-r.gone:
+			s(r, n, &h, m.Bytes[k:])
+		case <-r.Gone:
 			return
 		}
 	}
@@ -99,27 +75,6 @@ type kind struct {
 
 var errWrongResult = errors.New("the result is wrong")
 
-// unused is the header of a reply that has used none of the call's chunks.
-func unused(h *wire.Header) *wire.Header {
-	zero := func(c wire.Chunk) (z wire.Chunk) {
-		for _, s := range c {
-			s.Length = 0
-			z = append(z, s)
-		}
-		return z
-	}
-	a := &wire.Header{XID: h.XID, Version: h.Version, Credit: 8, Proc: wire.Msg, Direction: wire.Reply}
-	for _, c := range h.Writes {
-		a.Writes = append(a.Writes, zero(c))
-	}
-	a.Reply, a.HasReply = zero(h.Reply), h.HasReply
-	return a
-}
-
-func (r *raw) write(b []byte, s wire.Segment) {
-	r.post(verbs.Work{Op: verbs.OpWrite, Key: s.Handle, Remote: s.Offset}, b)
-}
-
 var kinds = []kind{
 	{"inline reply", func(ctx context.Context, c *rpc.Client, _ []byte) error {
 		var got blob
@@ -129,7 +84,7 @@ var kinds = []kind{
 		}
 		return err
 	}, func(_ *raw, h *wire.Header) []byte {
-		return append(enc(unused(h)), result(h.XID, opaque([]byte("x"))...)...)
+		return append(enc(octets.ReplyTo(h, 8)), result(h.XID, opaque([]byte("x"))...)...)
 	}, []string{"reads", "writes", "reply"}},
 	{"result in a Write chunk", func(ctx context.Context, c *rpc.Client, dst []byte) error {
 		var got bulk
@@ -139,8 +94,8 @@ var kinds = []kind{
 		}
 		return err
 	}, func(r *raw, h *wire.Header) []byte {
-		r.write(pattern(chunkSize), h.Writes[0][0])
-		a := unused(h)
+		r.Write(pattern(chunkSize), h.Writes[0][0])
+		a := octets.ReplyTo(h, 8)
 		a.Writes[0][0].Length = chunkSize
 		return append(enc(a), result(h.XID, word(chunkSize)...)...)
 	}, []string{"reads", "writes", "segments", "handle", "length", "offset high", "offset low", "writes end", "reply"}},
@@ -153,8 +108,8 @@ var kinds = []kind{
 		return err
 	}, func(r *raw, h *wire.Header) []byte {
 		b := result(h.XID, opaque(pattern(chunkSize))...)
-		r.write(b, h.Reply[0])
-		a := unused(h)
+		r.Write(b, h.Reply[0])
+		a := octets.ReplyTo(h, 8)
 		a.Proc, a.Reply[0].Length = wire.NoMsg, uint32(len(b))
 		return enc(a)
 	}, []string{"reads", "writes", "reply", "segments", "handle", "length", "offset high", "offset low"}},
@@ -201,7 +156,7 @@ func suffer(t *testing.T, url string, version uint32, k *kind, change func(r *ra
 			if n == 1 {
 				change(r, h, k.answer(r, h))
 			} else {
-				r.send(k.answer(r, h))
+				r.Send(k.answer(r, h))
 			}
 		})
 		defer srv.close()
@@ -247,7 +202,7 @@ func TestRepliesCut(t *testing.T) {
 					for n := 0; n < size; n++ {
 						got, err := suffer(t, url, v, k, func(r *raw, _ *wire.Header, good []byte) {
 							size = len(good)
-							r.send(good[:min(n, len(good))])
+							r.Send(good[:min(n, len(good))])
 						})
 						if n < size && got == fineEnd {
 							t.Errorf("%d of %d bytes are taken for a reply", n, size)
@@ -277,7 +232,7 @@ func TestReplyFields(t *testing.T) {
 							var was uint32
 							got, err := suffer(t, url, v, k, func(r *raw, _ *wire.Header, good []byte) {
 								was = wordAt(good, i)
-								r.send(spoil(good, i, x))
+								r.Send(spoil(good, i, x))
 							})
 							want := wantOf(k, name, was, x)
 							if want == timeout && got == badReply && structural[name] {

@@ -2,7 +2,6 @@ package continuation
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"net/url"
 	"slices"
@@ -13,31 +12,14 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
-	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
-	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/props"
+	"github.com/rpcrdma/rpcrdma/test/octets"
 )
 
-// raw is a client that knows verbs and bytes only: it sends what no extension of ours would.
-type raw struct {
-	t    testing.TB
-	conn verbs.Conn
-	in   chan []byte
-	gone chan struct{}
-
-	mu   sync.Mutex
-	recv verbs.Region
-	out  verbs.Region
-	at   int
-}
-
-const (
-	rawReceives = 400
-	rawSize     = 4096
-	rawOut      = 8 << 20
-)
+// raw is a client that knows verbs and octets only: it sends what no extension of ours would.
+type raw struct{ *octets.Peer }
 
 func rawDial(t testing.TB, target string) *raw {
 	t.Helper()
@@ -45,98 +27,27 @@ func rawDial(t testing.TB, target string) *raw {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _ := verbs.Lookup("loopback")
-	dom, err := p.Open(context.Background(), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dom.Close() })
-	r := &raw{t: t, in: make(chan []byte, 1024), gone: make(chan struct{})}
-	if r.recv, err = dom.Alloc(rawReceives * rawSize); err != nil {
-		t.Fatal(err)
-	}
-	if r.out, err = dom.Alloc(rawOut); err != nil {
-		t.Fatal(err)
-	}
-	_, err = dom.Dial(context.Background(), u.Host, verbs.Options{
-		Handler: r,
-		Private: func(verbs.Caps, []byte) []byte {
-			return wire.PrivateData{SendSize: rawSize, RecvSize: rawSize}.Append(nil)
-		},
-		Ready: func(c verbs.Conn) error {
-			r.conn = c
-			var rs []verbs.Recv
-			for i := range rawReceives {
-				rs = append(rs, r.receive(i))
-			}
-			_, err := c.PostRecv(rs)
-			return err
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.conn.Abort(nil); <-r.gone })
+	r := &raw{octets.Dial(t, octets.Open(t, "loopback"), u.Host, octets.Config{
+		Private:  wire.PrivateData{SendSize: 4096, RecvSize: 4096}.Append(nil),
+		Receives: 400, Size: 4096, Out: 8 << 20, Patience: time.Minute,
+	})}
+	t.Cleanup(func() { r.Conn.Abort(nil); <-r.Gone })
 	return r
 }
 
-func (r *raw) receive(i int) verbs.Recv {
-	return verbs.Recv{ID: uint64(i), Seg: verbs.Seg{R: r.recv, Off: i * rawSize, N: rawSize}}
-}
-
-func (r *raw) Complete(cs []verbs.Completion) {
-	for _, c := range cs {
-		if c.Op == verbs.OpRecv && c.Status == verbs.OK {
-			r.in <- bytes.Clone(c.Buf)
-			r.conn.PostRecv([]verbs.Recv{r.receive(int(c.ID))})
-		}
-	}
-}
-
-func (r *raw) Disconnected(error) { close(r.gone) }
-
-func (r *raw) send(h *wire.Header, payload []byte) {
-	r.t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b := append(h.Append(nil), payload...)
-	copy(r.out.Bytes()[r.at:], b)
-	r.conn.Post([]verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: r.out, Off: r.at, N: len(b)}}}})
-	r.at += len(b)
-	r.conn.Flush()
-}
-
-// next is the next message.
-func (r *raw) next() (h wire.Header, payload []byte) {
-	r.t.Helper()
-	select {
-	case b := <-r.in:
-		n, err := h.Parse(b, wire.ProfileCel04)
-		if err != nil {
-			r.t.Fatalf("%x: %v", b, err)
-		}
-		return h, b[n:]
-	case <-r.gone:
-		r.t.Fatal("the connection has ended")
-	case <-time.After(time.Minute):
-		r.t.Fatal("nothing came")
-	}
-	return h, nil
-}
+func (r *raw) send(h *wire.Header, payload []byte) { r.Send(h.Append(nil), payload) }
 
 // quiet fails if anything comes for a while.
 func (r *raw) quiet() {
-	r.t.Helper()
+	r.TB.Helper()
 	select {
-	case b := <-r.in:
-		r.t.Fatalf("%x came", b[:min(len(b), 60)])
+	case m := <-r.In:
+		r.TB.Fatalf("%x came", m.Bytes[:min(len(m.Bytes), 60)])
 	case <-time.After(50 * time.Millisecond):
 	}
 }
 
-func rawHead(xid uint32, p wire.Proc) *wire.Header {
-	return &wire.Header{XID: xid, Version: 2, Credit: 32, Proc: p}
-}
+func rawHead(xid uint32, p wire.Proc) *wire.Header { return octets.Head(xid, 2, p) }
 
 func (r *raw) piece(xid, op uint32, p piece, payload []byte) {
 	h := rawHead(xid, wire.Optional)
@@ -156,13 +67,11 @@ func (r *raw) ack(taken uint32) {
 	r.send(h, nil)
 }
 
-// call is the RPC message of a call.
+// rawCall is the RPC message of a call.
 func rawCall(xid uint32, p *rpc.Proc, args xdr.Marshaler) []byte {
 	var w xdr.Writer
-	h := rpcmsg.CallHeader{XID: xid, Program: p.Program, Version: p.Version, Proc: p.Number}
-	h.Append(&w)
 	args.MarshalXDR(&w)
-	return bytes.Clone(w.Bytes())
+	return octets.Call(xid, p.Program, p.Number, w.Bytes()...)
 }
 
 // pieces sends a message whole, in so many bytes a piece.
@@ -187,23 +96,23 @@ func greeted(t testing.TB) (*pair, *raw) {
 	h := rawHead(2, wire.ConnProp)
 	h.Props = []wire.Property{{ID: MaxMsgID, Data: binary.BigEndian.AppendUint32(nil, DefaultMax)}}
 	r.send(h, nil)
-	if h, _ := r.next(); h.Proc != wire.ConnProp {
+	if h, _, _ := r.Parsed(); h.Proc != wire.ConnProp {
 		t.Fatal(h.String())
 	}
-	if h, _ := r.next(); h.OptType != AckType || !bytes.Equal(h.OptInfo, make([]byte, 4)) {
+	if h, _, _ := r.Parsed(); h.OptType != AckType || !bytes.Equal(h.OptInfo, make([]byte, 4)) {
 		t.Fatal(h.String())
 	}
 	r.ack(0)
 	for xid := uint32(10); ; xid++ { // until the session has heard it
 		r.send(rawHead(xid, wire.Msg), rawCall(xid, procRead, readArgs(6000)))
-		h, _ := r.next()
+		h, _, _ := r.Parsed()
 		if h.Proc == wire.ErrorMsg && h.Err.Code == wire.ErrReplyResource {
 			continue
 		}
 		if h.OptType != PartType {
 			t.Fatal(h.String())
 		}
-		if h, _ := r.next(); h.OptType != LastType {
+		if h, _, _ := r.Parsed(); h.OptType != LastType {
 			t.Fatal(h.String())
 		}
 		r.ack(1)
@@ -213,18 +122,18 @@ func greeted(t testing.TB) (*pair, *raw) {
 
 // echo calls ECHO in one Send and expects its answer next.
 func (r *raw) echo(xid uint32, n int) {
-	r.t.Helper()
+	r.TB.Helper()
 	r.send(rawHead(xid, wire.Msg), rawCall(xid, procEcho, blob(pattern(n))))
-	if h, b := r.next(); h.Proc != wire.Msg || h.XID != xid || !bytes.HasSuffix(b, pattern(n &^ 3)[n&^3-4:n&^3]) && n%4 == 0 {
-		r.t.Fatalf("%s, %d bytes", h.String(), len(b))
+	if h, b, _ := r.Parsed(); h.Proc != wire.Msg || h.XID != xid || !bytes.HasSuffix(b, pattern(n &^ 3)[n&^3-4:n&^3]) && n%4 == 0 {
+		r.TB.Fatalf("%s, %d bytes", h.String(), len(b))
 	}
 }
 
 // message collects the next message, in pieces.
 func (r *raw) message() (xid uint32, msg []byte, parts int) {
-	r.t.Helper()
+	r.TB.Helper()
 	for {
-		h, b := r.next()
+		h, b, _ := r.Parsed()
 		if msg == nil {
 			xid = h.XID
 		}
@@ -232,13 +141,13 @@ func (r *raw) message() (xid uint32, msg []byte, parts int) {
 		last := h.OptType == LastType
 		if last {
 			if err := h.Unwrap(-1, len(b)); err != nil {
-				r.t.Fatal(err)
+				r.TB.Fatal(err)
 			}
 			info = h.OptInfo
 		}
 		p, ok := parsePiece(info)
 		if !ok || h.XID != xid || h.Direction != wire.Reply || int(p.offset) != len(msg) || last != (p.remaining == 0) {
-			r.t.Fatalf("%s: %+v after %d bytes", h.String(), p, len(msg))
+			r.TB.Fatalf("%s: %+v after %d bytes", h.String(), p, len(msg))
 		}
 		msg = append(msg, b...)
 		if last {
@@ -300,7 +209,7 @@ func TestHostilePieces(t *testing.T) {
 		acks := 0
 		r.send(rawHead(xid+0x10000, wire.Msg), rawCall(xid+0x10000, procEcho, blob("x"))) // an answer behind the last error, but of an acknowledgement
 		for over := false; !over || len(got) < len(tc.codes); {
-			h, _ := r.next()
+			h, _, _ := r.Parsed()
 			switch {
 			case h.Proc == wire.Msg:
 				over = true
@@ -320,12 +229,12 @@ func TestHostilePieces(t *testing.T) {
 	for i := range uint32(Open + 1) {
 		r.piece(2000+i, PartType, piece{0, 8}, rawCall(2000+i, procEcho, blob("abcd"))[:40])
 	}
-	if h, _ := r.next(); h.XID != 2000+Open || h.Err.Code != busy {
+	if h, _, _ := r.Parsed(); h.XID != 2000+Open || h.Err.Code != busy {
 		t.Error(h.String())
 	}
 	for i := range uint32(Open) {
 		r.piece(2000+i, LastType, piece{40, 0}, rawCall(2000+i, procEcho, blob("abcd"))[40:])
-		if h, _ := r.next(); h.XID != 2000+i || h.Proc != wire.Msg {
+		if h, _, _ := r.Parsed(); h.XID != 2000+i || h.Proc != wire.Msg {
 			t.Error(h.String())
 		}
 	}
@@ -333,7 +242,7 @@ func TestHostilePieces(t *testing.T) {
 	r.pieces(3000, msg, 2000)
 	acks := 0
 	for {
-		h, _ := r.next()
+		h, _, _ := r.Parsed()
 		if h.OptType == AckType {
 			acks++
 			continue
@@ -376,8 +285,8 @@ func TestRepliesWait(t *testing.T) {
 	if n := p.srv.Counters(); n.Unplaced < 3 {
 		t.Errorf("%d found no place", n.Unplaced)
 	}
-	r.conn.Abort(nil) // with one that waits
-	<-r.gone
+	r.Conn.Abort(nil) // with one that waits
+	<-r.Gone
 	p.calls(t, 60000)
 }
 
