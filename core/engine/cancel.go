@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
-	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
 // await waits until call is settled. Where the provider can, one waiting caller reads the
@@ -218,12 +217,7 @@ func (c *Conn) invalidateUsers(call *Call) error {
 		c.works = c.works[:0]
 		for i := range call.windows {
 			if w := &call.windows[i]; w.users && w.state == windowLive {
-				w.state = windowFencing
-				call.fencing++
-				c.counters.LocalInv++
-				c.works = append(c.works, verbs.Work{
-					ID: workID(workInvalidate, call.index), Op: verbs.OpInvalidate, Window: &w.w,
-				})
+				c.closeWindow(call, w)
 			}
 		}
 		if len(c.works) > 0 {

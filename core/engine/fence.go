@@ -34,12 +34,7 @@ func (c *Conn) fence(call *Call) {
 		case w.state == windowLive && c.down:
 			w.state = windowFenced
 		case w.state == windowLive:
-			w.state = windowFencing
-			call.fencing++
-			c.counters.LocalInv++
-			c.works = append(c.works, verbs.Work{
-				ID: workID(workInvalidate, call.index), Op: verbs.OpInvalidate, Window: &w.w,
-			})
+			c.closeWindow(call, w)
 		}
 	}
 	if len(c.works) > 0 {
@@ -48,6 +43,16 @@ func (c *Conn) fence(call *Call) {
 	if call.fencing == 0 {
 		c.settled(call)
 	}
+}
+
+// closeWindow adds the Invalidate of one of the windows of call to works. Called with mu held.
+func (c *Conn) closeWindow(call *Call, w *window) {
+	w.state = windowFencing
+	call.fencing++
+	c.counters.LocalInv++
+	c.works = append(c.works, verbs.Work{
+		ID: workID(workInvalidate, call.index), Op: verbs.OpInvalidate, Window: &w.w,
+	})
 }
 
 // invalidated takes the completion of one Invalidate. Called with mu held.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"net/netip"
@@ -207,21 +206,7 @@ func TestGate(t *testing.T) {
 
 func endpoint(t testing.TB, cfg EndpointConfig) *Endpoint {
 	t.Helper()
-	p, _ := verbs.Lookup("loopback")
-	dom, err := p.Open(context.Background(), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := NewEndpoint(dom, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e
+	return endpointOn(t, "loopback", cfg)
 }
 
 func TestMemoryPool(t *testing.T) {
