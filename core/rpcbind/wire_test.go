@@ -99,17 +99,29 @@ func FuzzMappings(f *testing.F) {
 	f.Add(w.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var l, back mappings
-		r := xdr.NewReader(b)
-		if l.UnmarshalXDR(r); r.Done() != nil {
-			return
-		}
-		var w xdr.Writer
-		l.MarshalXDR(&w)
-		r = xdr.NewReader(w.Bytes())
-		if back.UnmarshalXDR(r); r.Done() != nil || !reflect.DeepEqual(l, back) || w.Len() != len(b) {
-			t.Fatalf("%+v became %+v", l, back)
-		}
+		reread(t, b, &l, &back)
 	})
+}
+
+type codec interface {
+	xdr.Marshaler
+	xdr.Unmarshaler
+}
+
+// reread reads b into l, and what l then writes into back: the same. False: b is refused.
+func reread(t *testing.T, b []byte, l, back codec) bool {
+	t.Helper()
+	r := xdr.NewReader(b)
+	if l.UnmarshalXDR(r); r.Done() != nil {
+		return false
+	}
+	var w xdr.Writer
+	l.MarshalXDR(&w)
+	r = xdr.NewReader(w.Bytes())
+	if back.UnmarshalXDR(r); r.Done() != nil || !reflect.DeepEqual(l, back) || w.Len() != len(b) {
+		t.Fatalf("%+v became %+v", l, back)
+	}
+	return true
 }
 
 // FuzzOldMappings is the same for version 2.
@@ -119,15 +131,8 @@ func FuzzOldMappings(f *testing.F) {
 	f.Add(w.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var l, back pmaps
-		r := xdr.NewReader(b)
-		if l.UnmarshalXDR(r); r.Done() != nil {
+		if !reread(t, b, &l, &back) {
 			return
-		}
-		var w xdr.Writer
-		l.MarshalXDR(&w)
-		r = xdr.NewReader(w.Bytes())
-		if back.UnmarshalXDR(r); r.Done() != nil || !reflect.DeepEqual(l, back) || w.Len() != len(b) {
-			t.Fatalf("%+v became %+v", l, back)
 		}
 		for i := range l {
 			if m, ok := l[i].mapping(); ok {
