@@ -1,7 +1,6 @@
 package mount3
 
 import (
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -83,18 +82,8 @@ func (s Status) Error() string {
 	return s.String()
 }
 
-// Is answers for the errors of package fs.
-func (s Status) Is(target error) bool {
-	switch target {
-	case fs.ErrNotExist:
-		return s == ErrNoEnt
-	case fs.ErrPermission:
-		return s == ErrPerm || s == ErrAcces
-	case fs.ErrInvalid:
-		return s == ErrInval
-	}
-	return false
-}
+// Is answers for the errors of package fs as nfs3.Status does: the numbers are the same.
+func (s Status) Is(target error) bool { return nfs3.Status(s).Is(target) }
 
 // Path is dirpath, the argument of MNT and UMNT; read, it is a view.
 type Path struct{ Dir string }
