@@ -3,7 +3,6 @@ package rpc_test
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,18 +14,14 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/wire"
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
-// unhex is the octets of a text: hexadecimal, blanks and line ends left out; XID stands for xid.
-func unhex(t testing.TB, text string, xid uint32) []byte {
+// filled is the octets of a text in which XID stands for xid.
+func filled(t testing.TB, text string, xid uint32) []byte {
 	t.Helper()
-	text = strings.ReplaceAll(text, "XID", fmt.Sprintf("%08x", xid))
-	b, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return unhex.Octets(t, strings.ReplaceAll(text, "XID", fmt.Sprintf("%08x", xid)))
 }
 
 // A backward call of ECHO "back", and its reply, after RFC 8167 §5.1 and §5.2: asked are 8 credits,
@@ -72,19 +67,19 @@ func TestBackwardOctetsOfTheServer(t *testing.T) {
 			done := make(chan error)
 			go func() { done <- d.back.Call(ctx(t), procEcho, blob("back"), &got) }()
 			h, _, m := r.Parsed()
-			if want := unhex(t, tc.call, h.XID); !bytes.Equal(m.Bytes, want) {
+			if want := filled(t, tc.call, h.XID); !bytes.Equal(m.Bytes, want) {
 				t.Fatalf("the call is\n%x, want\n%x", m.Bytes, want)
 			}
 			// A forward call with the same XID, answered first.
 			r.good(h.XID, tc.version)
-			r.send(unhex(t, tc.reply, h.XID))
+			r.send(filled(t, tc.reply, h.XID))
 			if err := <-done; err != nil || string(got) != "back" {
 				t.Fatalf("%q, %v", got, err)
 			}
 			if n := d.srv.Counters(); n.BackGranted != 8 || n.Dropped != 0 {
 				t.Errorf("%+v", n)
 			}
-			r.send(unhex(t, tc.reply, h.XID)) // once more: nobody waits
+			r.send(filled(t, tc.reply, h.XID)) // once more: nobody waits
 			wait.For(t, "the drop", func() bool { return d.srv.Counters().Dropped == 1 })
 			r.good(9, tc.version)
 		})
@@ -101,10 +96,10 @@ func TestBackwardOctetsOfTheClient(t *testing.T) {
 			var c *rpc.Client
 			url := rawServe(t, func(r *raw, n int, h *wire.Header, payload []byte) {
 				if n%2 == 0 { // its call: first ours, with its XID
-					r.send(unhex(t, tc.call, h.XID))
+					r.send(filled(t, tc.call, h.XID))
 					return
 				}
-				want := unhex(t, tc.reply, h.XID)
+				want := filled(t, tc.reply, h.XID)
 				if got := append(enc(h), payload...); !bytes.Equal(got, want) {
 					t.Errorf("the reply is\n%x, want\n%x", got, want)
 				}
@@ -213,7 +208,7 @@ func TestBackwardErrors(t *testing.T) {
 			}
 		} else { // by its message alone it is a call, and served
 			r.good(h.XID, 1)
-			r.send(unhex(t, backwardOctets[0].reply, h.XID))
+			r.send(filled(t, backwardOctets[0].reply, h.XID))
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
@@ -296,7 +291,7 @@ func TestHostileBackwardCalls(t *testing.T) {
 			}
 			const xid = 0x5ca1ab1e
 			server.send(tc.bytes(xid))
-			server.send(unhex(t, backwardOctets[tc.version-1].call, xid+1)) // a good one, to see what came before
+			server.send(filled(t, backwardOctets[tc.version-1].call, xid+1)) // a good one, to see what came before
 			next := func() seen {
 				select {
 				case a := <-answers:
@@ -333,7 +328,7 @@ func TestBackwardTooEarly(t *testing.T) {
 	t.Cleanup(func() { local.srv.Close() })
 	url := rawServe(t, func(r *raw, n int, h *wire.Header, _ []byte) {
 		if n == 0 {
-			r.send(unhex(t, backwardOctets[0].call, 99)) // version 1 while 2 is tried
+			r.send(filled(t, backwardOctets[0].call, 99)) // version 1 while 2 is tried
 		}
 		r.answerTo(h, 10)
 	})
@@ -426,7 +421,7 @@ func TestBackwardLostInEachState(t *testing.T) {
 func FuzzBackward(f *testing.F) {
 	const xid = 0x5ca1ab1e
 	for _, o := range backwardOctets {
-		f.Add(o.version, unhex(f, o.call, xid), unhex(f, o.reply, xid))
+		f.Add(o.version, filled(f, o.call, xid), filled(f, o.reply, xid))
 	}
 	h := head(xid, 2, wire.NoMsg)
 	h.Reads = []wire.ReadSegment{seg(0, 80)}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 func TestSys(t *testing.T) {
@@ -65,7 +66,7 @@ func TestSysRefused(t *testing.T) {
 		{"groups cut", "00000000 00000000 00000000 00000000 00000002 00000000", xdr.ErrShort},
 	} {
 		var s Sys
-		if err := s.Parse(unhex(t, tc.hex)); !errors.Is(err, tc.want) {
+		if err := s.Parse(unhex.Octets(t, tc.hex)); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
@@ -110,7 +111,7 @@ func TestAppendCall(t *testing.T) {
 	if err := AppendCall(&w, &h, &signer{}); err != nil {
 		t.Fatal(err)
 	}
-	want := unhex(t, `ffffffff
+	want := unhex.Octets(t, `ffffffff
 		00000001 00000000 00000002 00000002 00000003 00000004 00000006 00000001 04000000
 		00000006 00000002 17240000`)
 	if !bytes.Equal(w.Bytes(), want) {

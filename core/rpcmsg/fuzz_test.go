@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 // equalButPadding compares what was written with what was read; round-up bytes are not looked at
@@ -27,7 +28,7 @@ func FuzzCall(f *testing.F) {
 	for _, b := range captured(f) {
 		f.Add(b)
 	}
-	f.Add(unhex(f, "0000002a 00000000 00000003"))
+	f.Add(unhex.Octets(f, "0000002a 00000000 00000003"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := xdr.NewReader(b)
 		var h, back CallHeader
@@ -62,7 +63,7 @@ func FuzzReply(f *testing.F) {
 		f.Add(b)
 	}
 	for _, tc := range replies {
-		f.Add(unhex(f, tc.hex))
+		f.Add(unhex.Octets(f, tc.hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := xdr.NewReader(b)
@@ -102,8 +103,8 @@ func FuzzSys(f *testing.F) {
 
 // FuzzRecords: the same records and the same fault however the stream is cut; never more than the limit.
 func FuzzRecords(f *testing.F) {
-	f.Add(unhex(f, "00000001 61 00000002 6263 80000001 64 80000002 6162"), uint8(3))
-	f.Add(unhex(f, "00000000 00000000 80000000 ffffffff"), uint8(1))
+	f.Add(unhex.Octets(f, "00000001 61 00000002 6263 80000001 64 80000002 6162"), uint8(3))
+	f.Add(unhex.Octets(f, "00000000 00000000 80000000 ffffffff"), uint8(1))
 	f.Fuzz(func(t *testing.T, stream []byte, piece uint8) {
 		const limit = 64
 		whole, wantErr := feed(NewRecords(limit), stream, all)

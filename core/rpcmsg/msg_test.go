@@ -2,7 +2,6 @@ package rpcmsg
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"os"
 	"reflect"
@@ -10,16 +9,8 @@ import (
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 func wrote(t testing.TB, f func(*xdr.Writer)) []byte {
 	t.Helper()
@@ -52,7 +43,7 @@ func TestCall(t *testing.T) {
 				Cred: Auth{AuthRPCGSS, []byte{0xaa}}, Verf: Auth{9, []byte{1, 2, 3, 4, 5}}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := unhex(t, tc.hex)
+			b := unhex.Octets(t, tc.hex)
 			r := xdr.NewReader(append(b[:len(b):len(b)], "arguments..."...))
 			var h CallHeader
 			if err := h.Parse(r); err != nil || r.Offset() != len(b) {
@@ -91,7 +82,7 @@ func TestCallRefused(t *testing.T) {
 		{"cut", "00000001 00000000", xdr.ErrShort},
 	} {
 		var h CallHeader
-		r := xdr.NewReader(unhex(t, tc.hex))
+		r := xdr.NewReader(unhex.Octets(t, tc.hex))
 		if err := h.Parse(r); !errors.Is(err, tc.want) || r.Err() != err {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -101,14 +92,14 @@ func TestCallRefused(t *testing.T) {
 // TestRPCMismatch: §9: rpcvers MUST be 2; another one is answered with what there is.
 func TestRPCMismatch(t *testing.T) {
 	var h CallHeader
-	err := h.Parse(xdr.NewReader(unhex(t, "0000002a 00000000 00000003 ffffffff")))
+	err := h.Parse(xdr.NewReader(unhex.Octets(t, "0000002a 00000000 00000003 ffffffff")))
 	var m *RPCMismatch
 	if !errors.As(err, &m) || m.XID != 42 || m.Version != 3 || h.XID != 42 {
 		t.Fatalf("%v", err)
 	}
 	var rep ReplyHeader
 	rep.Refuse(m.XID, err)
-	want := unhex(t, "0000002a 00000001 00000001 00000000 00000002 00000002")
+	want := unhex.Octets(t, "0000002a 00000001 00000001 00000000 00000002 00000002")
 	if got := wrote(t, rep.Append); !bytes.Equal(got, want) {
 		t.Errorf("%x", got)
 	}
@@ -143,7 +134,7 @@ var replies = []struct {
 func TestReply(t *testing.T) {
 	for _, tc := range replies {
 		t.Run(tc.name, func(t *testing.T) {
-			b := unhex(t, tc.hex)
+			b := unhex.Octets(t, tc.hex)
 			var h ReplyHeader
 			r := xdr.NewReader(append(b[:len(b):len(b)], "results"...))
 			if err := h.Parse(r); err != nil || r.Offset() != len(b) || h.XID != 7 {
@@ -201,7 +192,7 @@ func TestReplyRefused(t *testing.T) {
 		{"verifier of 401 bytes", "00000001 00000001 00000000 00000000 00000191" + strings.Repeat("00", 412), xdr.ErrBounds},
 	} {
 		var h ReplyHeader
-		if err := h.Parse(xdr.NewReader(unhex(t, tc.hex))); !errors.Is(err, tc.want) {
+		if err := h.Parse(xdr.NewReader(unhex.Octets(t, tc.hex))); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
@@ -226,7 +217,7 @@ func TestPeekType(t *testing.T) {
 		{"", false}, {"00000001 000000", false}, {"00000001 00000000", true}, {"00000001 00000001", true},
 		{"00000001 00000002", false}, {"00000001 ffffffff", false},
 	} {
-		if _, _, ok := PeekType(unhex(t, tc.hex)); ok != tc.ok {
+		if _, _, ok := PeekType(unhex.Octets(t, tc.hex)); ok != tc.ok {
 			t.Errorf("%s: %v", tc.hex, ok)
 		}
 	}
@@ -241,7 +232,7 @@ func captured(t testing.TB) (msgs [][]byte) {
 	}
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "#") {
-			msgs = append(msgs, unhex(t, line))
+			msgs = append(msgs, unhex.Octets(t, line))
 		}
 	}
 	return msgs

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 // feed gives stream to s in pieces that next says, and collects the records.
@@ -51,7 +53,7 @@ func TestRecords(t *testing.T) {
 	} {
 		for how, next := range map[string]func(int) int{"whole": all, "byte by byte": one} {
 			s := NewRecords(8)
-			recs, err := feed(s, unhex(t, tc.hex), next)
+			recs, err := feed(s, unhex.Octets(t, tc.hex), next)
 			if !errors.Is(err, tc.err) || len(recs) != len(tc.want) {
 				t.Errorf("%s, %s: %q %v", tc.name, how, recs, err)
 				continue

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 // captured are the messages of testdata/linux.hex, by where they were seen.
@@ -82,9 +84,9 @@ func TestKnfsd(t *testing.T) {
 		{"MSG without an RPC message", "11223344 00000001 00000020 00000000 00000000 00000000 00000000", ""},
 	} {
 		var h Header
-		n, err := h.Parse(unhex(t, tc.sent), ProfileV1)
+		n, err := h.Parse(unhex.Octets(t, tc.sent), ProfileV1)
 		if err == nil {
-			err = h.CheckRest(len(unhex(t, tc.sent)) - n)
+			err = h.CheckRest(len(unhex.Octets(t, tc.sent)) - n)
 		}
 		if err == nil && (h.Proc == MsgP || h.Proc == Done) {
 			err = h.Refuse(Obsolete)
@@ -99,7 +101,7 @@ func TestKnfsd(t *testing.T) {
 		} else if h.Proc != ErrorMsg {
 			t.Errorf("%s: accepted as %v", tc.name, &h)
 		}
-		if !bytes.Equal(got, unhex(t, tc.answer)) {
+		if !bytes.Equal(got, unhex.Octets(t, tc.answer)) {
 			t.Errorf("%s: answer %x, want %s", tc.name, got, tc.answer)
 		}
 	}

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 func seeds(f *testing.F) {
 	for _, tc := range golden {
-		f.Add(unhex(f, tc.hex))
+		f.Add(unhex.Octets(f, tc.hex))
 	}
 	for _, msgs := range captured(f) {
 		for _, b := range msgs {
@@ -91,7 +93,7 @@ func checkRefusal(t *testing.T, h *Header, b []byte, n int, err error) {
 // FuzzChunkLists: the lists within an operation that wraps a message.
 func FuzzChunkLists(f *testing.F) {
 	for _, tc := range golden {
-		if b := unhex(f, tc.hex); len(b) > FixedLen {
+		if b := unhex.Octets(f, tc.hex); len(b) > FixedLen {
 			f.Add(b[FixedLen:])
 		}
 	}

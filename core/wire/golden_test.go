@@ -2,21 +2,11 @@ package wire
 
 import (
 	"bytes"
-	"encoding/hex"
 	"reflect"
-	"strings"
 	"testing"
-)
 
-// unhex reads hex with blanks.
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
+	"github.com/rpcrdma/rpcrdma/test/unhex"
+)
 
 // plain is h without the memory behind its slices, empty ones nil.
 func plain(h *Header) Header {
@@ -159,7 +149,7 @@ var golden = []struct {
 func TestGolden(t *testing.T) {
 	for _, tc := range golden {
 		t.Run(tc.name, func(t *testing.T) {
-			want := unhex(t, tc.hex)
+			want := unhex.Octets(t, tc.hex)
 			if got := tc.h.Append(nil); !bytes.Equal(got, want) || tc.h.Len() != len(want) {
 				t.Errorf("append, Len %d\n got %x\nwant %x", tc.h.Len(), got, want)
 			}
@@ -214,7 +204,7 @@ func TestAppendPanics(t *testing.T) {
 func TestV1Profile(t *testing.T) {
 	for _, tc := range golden {
 		var h Header
-		_, err := h.Parse(unhex(t, tc.hex), ProfileV1)
+		_, err := h.Parse(unhex.Octets(t, tc.hex), ProfileV1)
 		wantOK := tc.h.Version == 1 || tc.h.Proc == ErrorMsg && tc.h.Err.Code == ErrVers
 		if (err == nil) != wantOK {
 			t.Errorf("%s: %v", tc.name, err)

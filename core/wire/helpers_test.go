@@ -1,6 +1,10 @@
 package wire
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rpcrdma/rpcrdma/test/unhex"
+)
 
 // TestSubset: bit N is bit N mod 32, the least significant being 0, of word N div 32 (D-17).
 func TestSubset(t *testing.T) {
@@ -176,7 +180,7 @@ func TestString(t *testing.T) {
 			"xid 0x00000001 vers 2 credit 32 CONNPROP start {1: 00001000, 2: default} nochg [0]"},
 	} {
 		var h Header
-		if _, err := h.Parse(unhex(t, tc.hex), ProfileCel04); err != nil || h.String() != tc.want {
+		if _, err := h.Parse(unhex.Octets(t, tc.hex), ProfileCel04); err != nil || h.String() != tc.want {
 			t.Errorf("%v\n got %v\nwant %v", err, &h, tc.want)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 // TestJSON: the form as people see it.
@@ -82,14 +84,14 @@ func TestJSON(t *testing.T) {
 }`},
 	} {
 		var h, back Header
-		if _, err := h.Parse(unhex(t, tc.hex), ProfileCel04); err != nil {
+		if _, err := h.Parse(unhex.Octets(t, tc.hex), ProfileCel04); err != nil {
 			t.Fatal(err)
 		}
 		got, err := json.MarshalIndent(&h, "", "  ")
 		if err != nil || string(got) != tc.want {
 			t.Errorf("%v\n%s", err, got)
 		}
-		if err := json.Unmarshal(got, &back); err != nil || !bytes.Equal(back.Append(nil), unhex(t, tc.hex)) {
+		if err := json.Unmarshal(got, &back); err != nil || !bytes.Equal(back.Append(nil), unhex.Octets(t, tc.hex)) {
 			t.Errorf("%v: %x", err, back.Append(nil))
 		}
 	}
@@ -104,7 +106,7 @@ func TestJSONGolden(t *testing.T) {
 			continue
 		}
 		var h Header
-		if err := json.Unmarshal(text, &h); err != nil || !bytes.Equal(h.Append(nil), unhex(t, tc.hex)) {
+		if err := json.Unmarshal(text, &h); err != nil || !bytes.Equal(h.Append(nil), unhex.Octets(t, tc.hex)) {
 			t.Errorf("%s: %v\n%s", tc.name, err, text)
 		}
 	}
@@ -119,7 +121,7 @@ func TestJSONByHand(t *testing.T) {
 		`{"rdma_xid": "0x11", "rdma_vers": 1, "rdma_credit": 2, "rdma_proc": 0, "rdma_reply": null}`,
 	} {
 		var h Header
-		if err := json.Unmarshal([]byte(text), &h); err != nil || !bytes.Equal(h.Append(nil), unhex(t, want)) {
+		if err := json.Unmarshal([]byte(text), &h); err != nil || !bytes.Equal(h.Append(nil), unhex.Octets(t, want)) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"testing"
+
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 func TestPrivateAppend(t *testing.T) {
@@ -20,7 +22,7 @@ func TestPrivateAppend(t *testing.T) {
 		{"out of range", PrivateData{false, 0, 1 << 30}, "f6ab0e18 01 00 00 ff"},
 		{"negative", PrivateData{false, -1, -4096}, "f6ab0e18 01 00 00 00"},
 	} {
-		if got := tc.p.Append(nil); !bytes.Equal(got, unhex(t, tc.hex)) {
+		if got := tc.p.Append(nil); !bytes.Equal(got, unhex.Octets(t, tc.hex)) {
 			t.Errorf("%s: %x", tc.name, got)
 		}
 	}
@@ -48,15 +50,15 @@ func TestParsePrivate(t *testing.T) {
 		{"§5.1 overruns the buffer, at an offset", "00 f6ab0e18 01 01 03", DefaultPrivate, false},
 		{"another version first, ours behind it", "f6ab0e18 07 00 00 00 f6ab0e18 01 01 03 03", linux, true},
 	} {
-		if p, ok := ParsePrivate(unhex(t, tc.hex)); p != tc.want || ok != tc.ok {
+		if p, ok := ParsePrivate(unhex.Octets(t, tc.hex)); p != tc.want || ok != tc.ok {
 			t.Errorf("%s: %+v %v", tc.name, p, ok)
 		}
 	}
 }
 
 func FuzzParsePrivate(f *testing.F) {
-	f.Add(unhex(f, "f6ab0e18 01 01 03 03"))
-	f.Add(unhex(f, "00 f6ab0e18 02 f6ab0e18 01 ff ff 00"))
+	f.Add(unhex.Octets(f, "f6ab0e18 01 01 03 03"))
+	f.Add(unhex.Octets(f, "00 f6ab0e18 02 f6ab0e18 01 ff ff 00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, ok := ParsePrivate(b)
 		if !ok {

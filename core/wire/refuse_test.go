@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 // TestRefuse: readable and well-formed, each with its refusals, and what a responder and a
@@ -79,7 +81,7 @@ func TestRefuse(t *testing.T) {
 		{"version 2 error code 11", v2 + "00000004 0000000b", UnknownCode, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := unhex(t, tc.hex)
+			b := unhex.Octets(t, tc.hex)
 			var h Header
 			n, err := h.Parse(b, ProfileCel04)
 			var e *HeaderError

@@ -17,6 +17,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 // TestFaults: what a peer may not do, what it is told, and what the user is told.
@@ -157,10 +158,10 @@ func TestTerminated(t *testing.T) {
 	}{
 		{"RFC 5040 §4.8: the second Read refused", rdmap.Termination{Fault: rdmap.FaultBounds, Segment: 46, Header: header, Read: make([]byte, 28)}.Append(nil),
 			"RDMAP", "base or bounds violation", verbs.ErrRemoteAccess, verbs.RemoteAccess},
-		{"siw: a message too long", unhex(t, "21020300 0578 0143 00000000 00000000 00000001 00000af0"),
+		{"siw: a message too long", unhex.Octets(t, "21020300 0578 0143 00000000 00000000 00000001 00000af0"),
 			"DDP", "no buffer available", verbs.ErrNoReceive, verbs.Flushed},
-		{"no header", unhex(t, "12050000"), "DDP", "DDP message too long", verbs.ErrTooLong, verbs.Flushed},
-		{"an error that no specification has", unhex(t, "13770000"), "DDP", "error type 3 code 0x77", verbs.ErrProtocol, verbs.Flushed},
+		{"no header", unhex.Octets(t, "12050000"), "DDP", "DDP message too long", verbs.ErrTooLong, verbs.Flushed},
+		{"an error that no specification has", unhex.Octets(t, "13770000"), "DDP", "error type 3 code 0x77", verbs.ErrProtocol, verbs.Flushed},
 		{"nothing", nil, "RDMAP", "unspecified operation error", verbs.ErrProtocol, verbs.Flushed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package iwarp_test
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 // siw gives a frame of a capture by its name.
@@ -29,20 +29,11 @@ func siw(t testing.TB, name string) []byte {
 	}
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
-			return unhex(t, f[1])
+			return unhex.Octets(t, f[1])
 		}
 	}
 	t.Fatalf("no frame %s", name)
 	return nil
-}
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // peer is the other end in a test's hands: it says what the test lets it say.

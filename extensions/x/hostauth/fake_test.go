@@ -1,7 +1,6 @@
 package hostauth
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"os"
@@ -135,12 +134,3 @@ func (e *end) Answer(ext.Token, ext.Verdict)        { e.t.Error("something is an
 func (e *end) Request(ext.Request, func(error))     { e.t.Error("something is asked for") }
 func (e *end) Attach(string, []byte)                { e.t.Error("something is attached") }
 func (e *end) Consumed(string, int)                 { e.t.Error("something is consumed") }
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}

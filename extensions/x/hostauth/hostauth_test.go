@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -135,13 +136,13 @@ func TestOctets(t *testing.T) {
 	for i := range m.nonce {
 		m.nonce[i] = byte(i)
 	}
-	want := unhex(t, "00000034 00000001 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f 00000001 00000006 6e6f64652d31 0000")
+	want := unhex.Octets(t, "00000034 00000001 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f 00000001 00000006 6e6f64652d31 0000")
 	if got := m.value(); !bytes.Equal(got, want) {
 		t.Errorf("a hello is %x", got)
 	}
 	p := message{step: stepProof}
 	copy(p.mac[:], m.nonce[:])
-	want = unhex(t, "00000024 00000002 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
+	want = unhex.Octets(t, "00000024 00000002 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
 	if got := p.value(); !bytes.Equal(got, want) {
 		t.Errorf("a proof is %x", got)
 	}
@@ -157,7 +158,7 @@ func TestOctets(t *testing.T) {
 		"00000004 01020304 00000004 05060708" +
 		"00000024 00000000000000000000ffffc0000201 02bc 20010db8000000000000000000000002 4e51" + "00000000"
 	h := hmac.New(sha256.New, []byte("key"))
-	h.Write(unhex(t, text))
+	h.Write(unhex.Octets(t, text))
 	mac := s.byClient([]byte("key"))
 	if !bytes.Equal(mac[:], h.Sum(nil)) {
 		t.Error("something else is signed by the client")
@@ -165,7 +166,7 @@ func TestOctets(t *testing.T) {
 	text = strings.Replace(text, "636c69656e74", "736572766572", 1)
 	text = text[:len(text)-8] + "00000020" + hex.EncodeToString(mac[:])
 	h.Reset()
-	h.Write(unhex(t, text))
+	h.Write(unhex.Octets(t, text))
 	if got := s.byServer([]byte("key"), mac); !bytes.Equal(got[:], h.Sum(nil)) {
 		t.Error("something else is signed by the server")
 	}
@@ -194,7 +195,7 @@ func TestRefusedValues(t *testing.T) {
 		append([]byte{0, 0, 0, 132}, make([]byte, 132)...), // longer than the property
 		append([]byte{0, 0, 0, 4}, 0, 0, 0, 3),             // no step
 		bytes.Replace(good, []byte{0, 0, 0, 6}, []byte{0, 0, 0, 65}, 1),
-		unhex(t, "00000034 00000001 "+strings.Repeat("00", 32)+" 00000002 00000006 6e6f64652d31 0000"), // binding 2
+		unhex.Octets(t, "00000034 00000001 "+strings.Repeat("00", 32)+" 00000002 00000006 6e6f64652d31 0000"), // binding 2
 		{255, 255, 255, 255}, nil,
 	} {
 		if _, _, err := parse(v); err == nil {

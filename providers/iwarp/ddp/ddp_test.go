@@ -2,18 +2,10 @@ package ddp
 
 import (
 	"bytes"
-	"encoding/hex"
 	"testing"
-)
 
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
+	"github.com/rpcrdma/rpcrdma/test/unhex"
+)
 
 // Headers as Linux siw sends them.
 const (
@@ -42,7 +34,7 @@ func TestHeaders(t *testing.T) {
 			AppendUntagged(nil, false, 0x43, 0, QueueSend, 1, 2800)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := unhex(t, c.hex)
+			b := unhex.Octets(t, c.hex)
 			h, payload, ok := Cut(append(bytes.Clone(b), "payload"...))
 			if !ok || string(payload) != "payload" || !bytes.Equal(h, b) {
 				t.Fatalf("cut into %x and %q, %t", []byte(h), payload, ok)
@@ -62,7 +54,7 @@ func TestHeaders(t *testing.T) {
 
 func TestCutRefuses(t *testing.T) {
 	for _, s := range []string{"", "c1", siwWrite[:26], siwSend[:34]} {
-		if h, _, ok := Cut(unhex(t, s)); ok {
+		if h, _, ok := Cut(unhex.Octets(t, s)); ok {
 			t.Errorf("%s: cut into %x", s, []byte(h))
 		}
 	}
@@ -134,7 +126,7 @@ func TestInbound(t *testing.T) {
 
 func FuzzCut(f *testing.F) {
 	for _, s := range []string{siwWrite, siwSend, siwSendInv, siwRead, siwMiddle} {
-		f.Add(unhex(f, s))
+		f.Add(unhex.Octets(f, s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, payload, ok := Cut(b)

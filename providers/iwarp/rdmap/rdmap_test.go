@@ -7,16 +7,8 @@ import (
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
+	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 func tagged(op Opcode) ddp.Header { return ddp.AppendTagged(nil, true, Control(op), 1, 2) }
 
@@ -58,7 +50,7 @@ func TestCheck(t *testing.T) {
 
 // TestReadOfSiw: knfsd pulls a Read chunk of 5000 octets.
 func TestReadOfSiw(t *testing.T) {
-	b := unhex(t, "98235901ffff88801f98300000001388f44b470356fd34a7029b6000")
+	b := unhex.Octets(t, "98235901ffff88801f98300000001388f44b470356fd34a7029b6000")
 	r, ok := ParseRead(b)
 	want := Read{SinkSTag: 0x98235901, SinkTO: 0xffff88801f983000, Size: 5000, SourceSTag: 0xf44b4703, SourceTO: 0x56fd34a7029b6000}
 	if !ok || r != want {
@@ -149,7 +141,7 @@ func TestSink(t *testing.T) {
 }
 
 func TestTermination(t *testing.T) {
-	segment := ddp.Header(unhex(t, "0143000000000000000000000001"+"00000af0"))
+	segment := ddp.Header(unhex.Octets(t, "0143000000000000000000000001"+"00000af0"))
 	read := ddp.Header(ddp.AppendUntagged(nil, true, Control(ReadRequest), 0, 1, 3, 0))
 	body := Read{Size: 1}.Append(nil)
 	for _, c := range []struct {
@@ -172,7 +164,7 @@ func TestTermination(t *testing.T) {
 		{"length announced and not there", "1205c000", Termination{Fault: DDPFault(ddp.FaultTooLong)}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := unhex(t, c.hex)
+			b := unhex.Octets(t, c.hex)
 			got, ok := ParseTermination(b)
 			if !ok || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%+v (%s: %s), want %+v", got, got.Fault.LayerName(), got.Fault.Text(), c.want)
@@ -199,7 +191,7 @@ func TestProtection(t *testing.T) {
 }
 
 func FuzzParseRead(f *testing.F) {
-	f.Add(unhex(f, "98235901ffff88801f98300000001388f44b470356fd34a7029b6000"))
+	f.Add(unhex.Octets(f, "98235901ffff88801f98300000001388f44b470356fd34a7029b6000"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, ok := ParseRead(b); ok && !bytes.Equal(r.Append(nil), b) {
 			t.Fatalf("re-encoded %x from %x", r.Append(nil), b)
@@ -208,9 +200,9 @@ func FuzzParseRead(f *testing.F) {
 }
 
 func FuzzParseTermination(f *testing.F) {
-	f.Add(unhex(f, "2102030005780143000000000000000000000001"+"00000af0"))
-	f.Add(unhex(f, "1205c00005780143000000000000000000000001"+"00000af0"))
-	f.Add(unhex(f, "20020000"))
+	f.Add(unhex.Octets(f, "2102030005780143000000000000000000000001"+"00000af0"))
+	f.Add(unhex.Octets(f, "1205c00005780143000000000000000000000001"+"00000af0"))
+	f.Add(unhex.Octets(f, "20020000"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x, ok := ParseTermination(b)
 		if !ok {
