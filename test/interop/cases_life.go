@@ -14,13 +14,18 @@ import (
 // noise is what the guest's kernel says of a server that went away and came back.
 const noise = `not responding|not responding, timed out|server .* OK|rpcrdma: connection to|siw: .*(llp|tcp|close|mpa|connect)`
 
-// streamAt waits until the guest's long write has passed n bytes.
-func (t *T) streamAt(g *guest, n int) {
-	t.check(until(120*time.Second, func() bool {
+// disturb calls fault when the guest's long write of total bytes has passed n, and sees to it that it has not ended by then.
+func (t *T) disturb(g *guest, n, total int, fault func()) {
+	at := func() int {
 		b, _ := os.ReadFile(filepath.Join(g.share, "stream.at"))
 		at, _ := strconv.Atoi(string(b))
-		return at >= n
-	}))
+		return at
+	}
+	t.check(until(120*time.Second, func() bool { return at() >= n }))
+	fault()
+	if got := at(); got >= total {
+		t.fatal("the write of %d bytes was through before it was disturbed", total)
+	}
 }
 
 var _ = add(&testCase{name: "server-killed", faulty: true, alarm: noise,
@@ -30,8 +35,7 @@ var _ = add(&testCase{name: "server-killed", faulty: true, alarm: noise,
 		t.script(g, 60*time.Second, "rm -f /host/stream.at; %s && echo held >/mnt/held", s.line)
 		j, err := g.start("exec 3</mnt/held; /host/work stream /mnt/big 16777216 || exit 1; cat <&3; exec 3<&-; echo again >>/mnt/held && cat /mnt/held && umount /mnt")
 		t.check(err)
-		t.streamAt(g, 5<<20)
-		s.kill9()
+		t.disturb(g, 5<<20, 16<<20, s.kill9)
 		time.Sleep(2 * time.Second)
 		s.start()
 		out, err := j.wait(240 * time.Second)
@@ -49,8 +53,7 @@ var _ = add(&testCase{name: "link-down", faulty: true, alarm: noise,
 		t.script(g, 60*time.Second, "rm -f /host/stream.at; %s", s.line)
 		j, err := g.start("/host/work stream /mnt/big 12582912 && umount /mnt")
 		t.check(err)
-		t.streamAt(g, 3<<20)
-		t.check(g.link(false))
+		t.disturb(g, 3<<20, 12<<20, func() { t.check(g.link(false)) })
 		time.Sleep(10 * time.Second)
 		t.check(g.link(true))
 		out, err := j.wait(240 * time.Second)
@@ -68,8 +71,8 @@ var _ = add(&testCase{name: "interface-down", faulty: true, alarm: noise,
 		t.script(g, 60*time.Second, "rm -f /host/stream.at; %s", s.line)
 		j, err := g.start("/host/work stream /mnt/big 12582912 && umount /mnt")
 		t.check(err)
-		t.streamAt(g, 3<<20)
-		t.script(g, 60*time.Second, "ip link set eth0 down; sleep 10; ip link set eth0 up; ip addr add %s/64 dev eth0 nodad; true", g.six)
+		t.disturb(g, 3<<20, 12<<20, func() { t.script(g, 60*time.Second, "ip link set eth0 down") })
+		t.script(g, 60*time.Second, "sleep 10; ip link set eth0 up; ip addr add %s/64 dev eth0 nodad; true", g.six)
 		out, err := j.wait(240 * time.Second)
 		if err != nil {
 			t.fatal("%v\n%s", err, out)

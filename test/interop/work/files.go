@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -112,6 +113,9 @@ func one(args []string) {
 	expect(len(get(os.ReadDir(dir))) == 3, "%s: not 3 entries", dir)
 }
 
+// streamPause is what a step of stream waits: the whole takes some seconds on any machine.
+const streamPause = 50 * time.Millisecond
+
 // stream writes slowly enough to be disturbed: a mark in /tmp tells how far it is.
 func stream(args []string) {
 	name, total := args[0], number(args[1])
@@ -127,6 +131,7 @@ func stream(args []string) {
 			must(f.Sync())
 		}
 		must(os.WriteFile("/host/stream.at", []byte(strconv.Itoa(at+step)), 0o644))
+		time.Sleep(streamPause)
 	}
 	must(f.Sync())
 	must(f.Close())
