@@ -144,6 +144,7 @@ func splitPair(t *testing.T, url string, here, there *splitter, opts ...rpc.Opti
 	if err := c.Call(ctx(t), procEcho, blob("first"), nil, rpc.MaxReply(64)); err != nil {
 		t.Fatal(err)
 	}
+	wait.For(t, "the server to count the connection", func() bool { return f.srv.Connections() == 1 })
 	greet(<-here.up, <-there.up)
 	return f, c
 }
