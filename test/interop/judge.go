@@ -25,10 +25,12 @@ const (
 	// shows segments in another order than they were sent in. So each capture is judged a second time with the same
 	// FPDUs, one a segment: there only the first is left.
 	split = "frames after an FPDU that lies across segments, or after segments out of order"
+	// It remembers MPA by pair of ports, and takes the set-up of a later connection with the same pair for FPDUs.
+	reused = "set-ups of connections whose pair of ports had another before"
 )
 
 // fieldNames are what is asked of tshark, in this order.
-var fieldNames = []string{"frame.number", "ip.src", "ipv6.src", "tcp.srcport", "tcp.dstport", "rpcordma.xid", "rpcordma.version", "rpcordma.flow_control", "rpcordma.msg_type",
+var fieldNames = []string{"frame.number", "ip.src", "ipv6.src", "tcp.srcport", "tcp.dstport", "tcp.seq", "rpcordma.xid", "rpcordma.version", "rpcordma.flow_control", "rpcordma.msg_type",
 	"rpcordma.reads_count", "rpcordma.writes_count", "rpcordma.reply_count", "rpcordma.rdma_handle", "rpcordma.rdma_length", "rpcordma.rdma_offset", "rpcordma.position",
 	"nfs.procedure_v3", "_ws.malformed", "_ws.expert.message", "_ws.expert.severity"}
 
@@ -300,8 +302,15 @@ func (l *lab) judgement(file string) (*verdict, error) {
 // tshark cannot follow.
 func (v *verdict) raw(file string, lost map[string]int) error {
 	frames, err := tshark(file)
+	known := map[string]bool{}
 	for _, f := range frames {
-		if at, ok := lost[f.first("tcp.srcport")+" "+f.first("tcp.dstport")]; ok && f.number >= at {
+		pair := f.first("tcp.srcport") + " " + f.first("tcp.dstport")
+		if known[pair] && f.complaint() && f.first("tcp.seq") == "1" {
+			v.explained[reused]++
+			continue
+		}
+		known[pair] = true
+		if at, ok := lost[pair]; ok && f.number >= at {
 			if f.complaint() {
 				v.explained[split]++
 			}
