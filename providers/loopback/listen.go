@@ -73,13 +73,13 @@ func (l *listener) Close() error {
 		l.mu.Unlock()
 		return errListenerClosed
 	}
+	names.unbind(l) // first: who sees that it is closed may listen there again
 	l.closed = true
 	close(l.done)
 	waiting := l.waiting
 	l.waiting = nil
 	l.mu.Unlock()
 
-	names.unbind(l)
 	l.dom.mu.Lock()
 	delete(l.dom.listeners, l)
 	l.dom.mu.Unlock()

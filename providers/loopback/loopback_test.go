@@ -374,3 +374,22 @@ func TestErrorsSayWhere(t *testing.T) {
 		t.Errorf("Dial without a Handler succeeded")
 	}
 }
+
+// TestAddressIsFree: who has seen that a listener is closed, by whomever, can listen on its address.
+func TestAddressIsFree(t *testing.T) {
+	dom, err := (Provider{}).Open(context.Background(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dom.Close()
+	for range 100_000 {
+		l, err := dom.Listen(context.Background(), "127.0.0.1:33", verbs.ListenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go l.Close()
+		if _, err := l.Accept(context.Background()); err == nil {
+			t.Fatal("accepted from nobody")
+		}
+	}
+}
