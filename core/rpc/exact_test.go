@@ -82,8 +82,9 @@ func TestSystemCalls(t *testing.T) {
 	}{
 		// Each end writes once. It reads once in vain, before it sleeps, and once to get the message.
 		{"1 caller", 1, 0, 2, 4},
-		// Many calls share them: without, there would be 2 and at least 2 as well.
-		{"64 callers", 64, time.Millisecond, 0.25, 0.35},
+		// Many calls share them: without, there would be 2 and at least 2 as well. How many is the scheduler's doing, too: on an
+		// idle machine 0.1 to 0.2, on a busy one, with the race detector, up to 0.3.
+		{"64 callers", 64, time.Millisecond, 0.5, 0.6},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
