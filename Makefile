@@ -6,7 +6,8 @@
 #   make race    every test under the race detector (slow)
 #   make soak    worlds of servers, clients and faults under simulated time, for SOAKTIME
 #   make fuzz    every fuzz target in turn, FUZZTIME each
-#   make bench   against raw TCP, gRPC, net/rpc and go-nfs on this machine, as a table of targets
+#   make bench   against raw TCP, gRPC, net/rpc and go-nfs on this machine, as a table of targets (BENCHFLAGS="-only bulk": a
+#                part; "-before PROGRAM": beside another build of it, from go -C test/bench build -o PROGRAM of another commit)
 #   make bench-report   the same, and the charts: docs/performance.md again, some ten minutes (REPORTFLAGS="-only bulk": a part)
 #   make conformance  the specifications, sentence by sentence, with the tests that show each; faults made on purpose
 #   make interop FABRIC=siw   against the Linux kernel's client and server, in virtual machines (root, Debian 12)

@@ -2,6 +2,8 @@
 // in pairs of runs, and prints them beside the targets of the project.
 //
 //	go run .                                    the table of targets
+//	go run . -only callers,bulk                 a part of it
+//	go run . -before PROGRAM -only callers      ours beside the same of another build of this command
 //	go run . -peers iwarp,grpc -workloads echo:64:16,read:1m:1
 //	go run . -list
 //	go run . report -only bulk                  measures a part of docs/performance.md again
@@ -10,6 +12,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -48,6 +51,8 @@ func run(ctx context.Context) error {
 		file      = flag.String("json", "", "also write every row to this file")
 		verbose   = flag.Bool("v", false, "print every row before the table of targets")
 		list      = flag.Bool("list", false, "list the peers")
+		only      = flag.String("only", "", "slices of the table to measure, with commas (default: all); report -list names them")
+		before    = flag.String("before", "", "executable of another build of this command: compare our own peers with its, pair by pair")
 	)
 	flag.Parse()
 	if *list {
@@ -65,7 +70,16 @@ func run(ctx context.Context) error {
 		os.Exit(2)
 	}
 	var every []drive.Row
-	var err error
+	if *workloads != "" && (*only != "" || *before != "") {
+		return errors.New("-workloads does not go with -only or -before")
+	}
+	chosen, err := choose(*only)
+	if err != nil {
+		return err
+	}
+	if *before != "" {
+		return compare(os.Stdout, *before, chosen, measure{*pairs, *ms, note})
+	}
 	if *workloads != "" {
 		var ws []drive.Workload
 		if ws, err = drive.ParseWorkloads(*workloads); err != nil {
@@ -82,7 +96,7 @@ func run(ctx context.Context) error {
 		fmt.Printf("%d CPUs, %s, %d pairs of %d ms; x is the ratio to the run of raw TCP (or what is named) right before\n",
 			runtime.NumCPU(), runtime.Version(), *pairs, *ms)
 		all := records{}
-		for _, one := range slicesOfReport {
+		for _, one := range chosen {
 			if one.chart {
 				continue
 			}

@@ -15,7 +15,8 @@ type group struct {
 	peers     []string
 	loads     []string
 	pin       string
-	alone     bool // no other peer's process is alive
+	alone     bool   // no other peer's process is alive
+	program   string // executable of another build that runs the reference
 	// often are times as many pairs, of a third of the time each: for what has two modes.
 	often int
 }
@@ -158,7 +159,7 @@ func (g *group) run(m measure, row func([]drive.Row)) error {
 		}
 		return nil
 	}
-	return drive.Plan{Reference: g.reference, Peers: g.peers, Workloads: loads, Pairs: pairs, MS: ms, Pin: g.pin,
+	return drive.Plan{Reference: g.reference, Program: g.program, Peers: g.peers, Workloads: loads, Pairs: pairs, MS: ms, Pin: g.pin,
 		Progress: func(w drive.Workload, pair int) { m.note(fmt.Sprintf("%s: %s, pair %d", g.name, w.Name, pair+1)) }}.Run(row)
 }
 

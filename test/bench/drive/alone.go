@@ -11,7 +11,7 @@ func Alone(names []string, w Workload, pairs, ms int) ([]Row, error) {
 	for range pairs {
 		var ref Sample
 		for i, name := range names {
-			s, err := start(name, "")
+			s, err := start("", name, "")
 			var got Sample
 			if err == nil {
 				got, err = s.measure(w, ms)

@@ -3,7 +3,7 @@ package drive
 // Beside runs other after each run of a peer and returns the spread of the ratios that other makes of
 // them: for programs that are no peers of ours.
 func Beside(name string, w Workload, pairs, ms int, other func(Sample) (ratio float64, err error)) (Spread, error) {
-	ref, err := start(name, "")
+	ref, err := start("", name, "")
 	if err != nil {
 		return Spread{}, err
 	}

@@ -30,7 +30,7 @@ func MeasureIdle(name string, n int) Idle {
 }
 
 func (r *Idle) measure() error {
-	s, err := start(r.Peer, "")
+	s, err := start("", r.Peer, "")
 	if err != nil {
 		return err
 	}

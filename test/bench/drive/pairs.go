@@ -37,6 +37,9 @@ type Row struct {
 // Plan is what to measure.
 type Plan struct {
 	Reference string // "": no ratios, the stacks take turns
+	// Program is the executable of another build of this command that runs Reference; "": this one. The peer of the
+	// same name then is a peer like any other: so two builds are compared.
+	Program   string
 	Peers     []string
 	Workloads []Workload
 	Pairs, MS int
@@ -51,17 +54,17 @@ func (p Plan) Run(row func([]Row)) error {
 	var ref *stack
 	if p.Reference != "" {
 		var err error
-		if ref, err = start(p.Reference, p.Pin); err != nil {
+		if ref, err = start(p.Program, p.Reference, p.Pin); err != nil {
 			return err
 		}
 		defer func() { ref.stop() }()
 	}
 	var stacks []*stack
 	for _, name := range p.Peers {
-		if name == p.Reference {
+		if name == p.Reference && p.Program == "" {
 			continue
 		}
-		s, err := start(name, p.Pin)
+		s, err := start("", name, p.Pin)
 		if err != nil {
 			stacks = append(stacks, &stack{name: name, dead: err})
 			continue
@@ -173,6 +176,19 @@ func (r *Row) add(s, ref Sample) {
 	r.p50Xs = append(r.p50Xs, s.P50/ref.P50)
 	r.cpuXs = append(r.cpuXs, s.CPU/ref.CPU)
 	r.rssXs = append(r.rssXs, s.RSS/ref.RSS)
+}
+
+// Signs counts the pairs in which the rate was lower, and higher, than the reference's.
+func (r *Row) Signs() (lower, higher int) {
+	for _, x := range r.rateXs {
+		switch {
+		case x < 1:
+			lower++
+		case x > 1:
+			higher++
+		}
+	}
+	return lower, higher
 }
 
 // finish turns samples into medians.

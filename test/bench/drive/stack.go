@@ -18,15 +18,17 @@ type stack struct {
 	dead           error
 }
 
-// start runs both processes of a peer. pin is "", or "server,client" CPUs.
-func start(name, pin string) (*stack, error) {
+// start runs both processes of a peer, of the build that program is; "" is this one. pin is "", or "server,client" CPUs.
+func start(program, name, pin string) (*stack, error) {
 	def, err := peers.Find(name)
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	self := program
+	if self == "" {
+		if self, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	var cpus [2]string
 	if pin != "" {
