@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 const (

@@ -25,8 +25,8 @@
 // The files, inwards: provider.go options.go domain.go (Open) · startup.go listen.go (MPA
 // start-up) · conn.go (what users call) · combine.go encode.go frame.go output.go (out) ·
 // receive.go segment.go (in) · drive.go (leader, resident reader) · complete.go (reports) ·
-// life.go (the end) · lend.go (memory); registrations, receives and STags are internal/soft's.
+// life.go (the end) · lend.go (memory); registrations, receives and STags are providers/soft's.
 // mpa, ddp and rdmap are the protocols as pure values; stream is the seam to TCP.
 //
-// Imports: core/verbs, providers/internal/soft, the standard library, golang.org/x/sys.
+// Imports: core/verbs, providers/soft, the standard library, golang.org/x/sys.
 package iwarp

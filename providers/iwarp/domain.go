@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 var errDomainClosed = fmt.Errorf("iwarp: domain closed: %w", net.ErrClosed)

@@ -2,10 +2,10 @@ package iwarp
 
 import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 // Behind a tagged payload that is not its message's last there most likely comes the

@@ -2,11 +2,11 @@ package iwarp
 
 import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 const (

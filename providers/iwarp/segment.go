@@ -2,10 +2,10 @@ package iwarp
 
 import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 // A segment goes through  check (may it come now)  place (its bytes, to where they belong)

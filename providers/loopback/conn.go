@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 // A connection's life. Only the resident reader (drive.go) takes the last step.

@@ -15,7 +15,7 @@
 // The files, inwards: provider.go domain.go (Open) · address.go listen.go dial.go
 // (set-up) · conn.go (what users call) · pump.go (works are carried out) · complete.go
 // (who calls the Handler) · drive.go (leader, resident reader, the end). Memory, receives and keys are
-// internal/soft's.
+// providers/soft's.
 //
-// Imports: core/verbs, providers/internal/soft, the standard library.
+// Imports: core/verbs, providers/soft, the standard library.
 package loopback

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 // domain is one protection domain.

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,7 +5,7 @@ import (
 	"syscall"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/internal/soft"
+	"github.com/rpcrdma/rpcrdma/providers/soft"
 )
 
 // copySlice is how much is copied while a slot is locked: what Detach and Invalidate wait for

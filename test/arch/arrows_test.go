@@ -24,12 +24,12 @@ var arrows = []struct {
 	{"core/rpcbind", with(low, "core/rpc", "core/rpcmsg", "core/binding")},
 	{"core", nil}, // doc.go: the words
 
-	{"providers", with(low, "core/verbs")},              // fabric.go; providers never import each other
-	{"providers/internal/soft", []string{"core/verbs"}}, // what an adapter keeps in hardware: written once for all that have none
-	{"providers/iwarp", with(low, "core/verbs", "providers/internal/soft")},
-	{"providers/rxe", with(low, "core/verbs", "providers/internal/soft")},
+	{"providers", with(low, "core/verbs")},     // fabric.go; providers never import each other
+	{"providers/soft", []string{"core/verbs"}}, // what an adapter keeps in hardware: written once for all that have none
+	{"providers/iwarp", with(low, "core/verbs", "providers/soft")},
+	{"providers/rxe", with(low, "core/verbs", "providers/soft")},
 	{"providers/ibverbs", with(low, "core/verbs")}, // a device has all that
-	{"providers/loopback", with(low, "core/verbs", "providers/internal/soft")},
+	{"providers/loopback", with(low, "core/verbs", "providers/soft")},
 
 	{"extensions", with(low, "core/ext", "core/wire")},
 	{"extensions/x", with(low, "core/ext", "core/wire", "props")},

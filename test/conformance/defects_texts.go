@@ -69,7 +69,7 @@ func defectsOfTexts() []Defect {
 		{"markers agreed to", rfc5044 + "/7.1/4", "providers/iwarp/mpa/machine.go",
 			"case f.Markers:\n\t\treturn ErrMarkers", "case f.Markers && f.Revision == 0:\n\t\treturn ErrMarkers",
 			"providers/iwarp/mpa TestCheckAndRefusal"},
-		{"rights of keys not looked at", rfc5041 + "/7/1", "providers/internal/soft/keys.go",
+		{"rights of keys not looked at", rfc5041 + "/7/1", "providers/soft/keys.go",
 			"case s.Access&right != right:", "case s.Access&right > right:",
 			"providers/iwarp TestFaults"},
 		{"MSN not looked at", rfc5041 + "/5.3/1", "providers/iwarp/ddp/machine.go",

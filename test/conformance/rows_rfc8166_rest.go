@@ -49,7 +49,7 @@ func rowsRFC8166Rest() []Row {
 			Level: Required,
 			Text:  "Providers conform to RFC 5042.",
 			Wire:  "keys cannot be guessed, are checked for range, right and connection, and end when they are invalidated",
-			Tests: tests(in("providers/iwarp", "TestProvider", "TestFaults"), in("providers/loopback", "TestProvider"), in("providers/internal/soft", "TestKeysAreUnguessable", "TestResolve", "TestNoAccessOutlivesRevoke"), in("providers/iwarp/rdmap", "TestProtection")),
+			Tests: tests(in("providers/iwarp", "TestProvider", "TestFaults"), in("providers/loopback", "TestProvider"), in("providers/soft", "TestKeysAreUnguessable", "TestResolve", "TestNoAccessOutlivesRevoke"), in("providers/iwarp/rdmap", "TestProtection")),
 		},
 	)...)
 	all = append(all, section(rfc8166, "8.2.1", Row{
