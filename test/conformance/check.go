@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// check finds what is wrong with the ledger itself, without running anything.
+// check finds what is wrong with the ledger itself, without running anything. Whether the place of a defect still
+// exists is checked where the defects run: code may move without a failure of "go test".
 func check(root string, rows []Row, defects []Defect) (faults []error) {
 	bad := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
 	byID := make(map[string]Row)
@@ -45,9 +46,6 @@ func check(root string, rows []Row, defects []Defect) (faults []error) {
 			bad("defect %q: no row %s", d.Name, d.Row)
 		case !slices.Contains(r.Tests, d.Test):
 			bad("defect %q: %s is not a test of row %s", d.Name, d.Test, d.Row)
-		}
-		if _, _, err := d.source(root); err != nil {
-			bad("defect %q: %v", d.Name, err)
 		}
 		having[d.Row] = true
 	}

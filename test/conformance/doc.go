@@ -17,7 +17,8 @@
 // counts.go says how many sentences with a key word each section of the texts has, so that none is missed;
 // TestTexts compares with the texts where CONFORMANCE_TEXTS names a folder that has them.
 //
-// Defects lie near what they break: whoever changes such a line changes its defect, and TestLedger says which.
+// Whoever changes a line that a defect changes must change the defect. A defect whose place is not found fails
+// "make conformance", by its name, and not "go test".
 //
 // Imports: anything of the module.
 package main

@@ -54,12 +54,15 @@ func report(root string, provoke, verbose bool, w io.Writer) bool {
 	}
 	for _, d := range allDefects() {
 		lines[docOf[d.Row]].defects++
+		if _, _, err := d.source(root); err != nil && !provoke {
+			faults = append(faults, d.fault(err))
+		}
 	}
 	if provoke {
 		fmt.Fprintf(w, "provoking %d defects\n", len(allDefects()))
 		for _, d := range provokeAll(root, allDefects(), func(d Defect, err error) {
 			if err != nil {
-				faults = append(faults, fmt.Sprintf("defect %q (%s): %v", d.Name, d.Row, err))
+				faults = append(faults, d.fault(err))
 			}
 		}) {
 			lines[docOf[d.Row]].caught++

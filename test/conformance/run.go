@@ -99,6 +99,11 @@ type Defect struct {
 	Name, Row, File, Old, New, Test string
 }
 
+// fault is the line of the report for a defect that was not caught or has no place.
+func (d Defect) fault(err error) string {
+	return fmt.Sprintf("defect %q (%s): %v", d.Name, d.Row, err)
+}
+
 // source is the file that the defect changes; an error says that it no longer applies.
 func (d Defect) source(root string) (path string, src []byte, err error) {
 	path = filepath.Join(root, filepath.FromSlash(d.File))
