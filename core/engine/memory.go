@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/rpcrdma/rpcrdma/core/fair"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
@@ -114,7 +115,7 @@ type share struct {
 
 // shareOf is the share of a connection of peer, until dropShare.
 func (p *memoryPool) shareOf(peer netip.Addr) *share {
-	peer = verbs.PeerKey(peer)
+	peer = fair.PeerKey(peer)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.shares[peer]

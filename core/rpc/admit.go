@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/fair"
 )
 
 // DefaultConnectionLimit is WithConnectionLimit's where none is set.
@@ -16,7 +16,7 @@ const DefaultConnectionLimit = 1024
 // admission counts a listener's connections, each from before its set-up to its end.
 type admission struct {
 	mu    sync.Mutex
-	quota verbs.Quota
+	quota fair.Quota
 }
 
 // enter admits a connection of peer, or tells why not.

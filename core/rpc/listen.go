@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/fair"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
@@ -33,7 +34,7 @@ func Listen(ctx context.Context, target string, opts ...ListenOption) (*Listener
 		return nil, err
 	}
 	l := &Listener{target: t, opts: o}
-	l.admits.quota = verbs.Quota{Limit: o.connsMax, PerPeer: o.connsPeer}
+	l.admits.quota = fair.Quota{Limit: o.connsMax, PerPeer: o.connsPeer}
 	if t.Scheme == "tcp" {
 		var lc net.ListenConfig
 		l.tcp, err = lc.Listen(ctx, "tcp", t.Address)

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/fair"
 )
 
 // workers run handlers on at most max goroutines. What may not run yet waits in the line of its
@@ -40,7 +40,7 @@ type line struct {
 
 // open makes the line of a connection of peer, until leave.
 func (p *workers) open(peer netip.Addr) *line {
-	peer = verbs.PeerKey(peer)
+	peer = fair.PeerKey(peer)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.addresses[peer]

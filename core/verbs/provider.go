@@ -74,7 +74,7 @@ type Listener interface {
 // ListenOptions bounds what strangers can make a listener hold.
 type ListenOptions struct {
 	// Backlog: requests in set-up or waiting for Accept, at most; 0: 256. Of one address no more than it
-	// leaves free (Quota), where strangers can connect at all.
+	// leaves free (core/fair), where strangers can connect at all.
 	Backlog int
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rpcrdma/rpcrdma/core/fair"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
@@ -25,9 +26,9 @@ type listener struct {
 
 	mu     sync.Mutex // guards what follows
 	closed bool
-	asking []*request  // in set-up, oldest first
-	ready  []*request  // whole, not accepted yet
-	quota  verbs.Quota // who has how many of both
+	asking []*request // in set-up, oldest first
+	ready  []*request // whole, not accepted yet
+	quota  fair.Quota // who has how many of both
 	more   chan struct{}
 	done   chan struct{} // closed with the listener
 }
@@ -155,10 +156,10 @@ func (l *listener) leave(r *request) { l.quota.Give(r.RemoteAddr().Addr(), 1) }
 func (l *listener) victim(r *request) *request {
 	var out *request
 	most := 0
-	peer := verbs.PeerKey(r.RemoteAddr().Addr())
+	peer := fair.PeerKey(r.RemoteAddr().Addr())
 	for _, a := range l.asking {
 		addr := a.RemoteAddr().Addr()
-		if verbs.PeerKey(addr) == peer {
+		if fair.PeerKey(addr) == peer {
 			return a
 		}
 		if n := l.quota.Held(addr); n > most {

@@ -12,6 +12,7 @@ var arrows = []struct {
 	may  []string
 }{
 	{"core/verbs", nil},
+	{"core/fair", nil}, // arithmetic
 	{"core/xdr", nil},
 	{"core/obs", nil},
 	{"core/ext", low},
@@ -19,17 +20,17 @@ var arrows = []struct {
 	{"core/rpcmsg", low},
 	{"core/binding", low},
 	{"core/chunk", with(low, "core/binding", "core/wire")},
-	{"core/engine", with(low, "core/ext", "core/chunk", "core/wire", "core/rpcmsg", "core/verbs", "core/binding")},
-	{"core/rpc", with(low, "core/engine", "core/ext", "core/binding", "core/rpcmsg", "core/verbs")},
+	{"core/engine", with(low, "core/ext", "core/chunk", "core/wire", "core/rpcmsg", "core/verbs", "core/fair", "core/binding")},
+	{"core/rpc", with(low, "core/engine", "core/ext", "core/binding", "core/rpcmsg", "core/verbs", "core/fair")},
 	{"core/rpcbind", with(low, "core/rpc", "core/rpcmsg", "core/binding")},
 	{"core", nil}, // doc.go: the words
 
 	{"providers", with(low, "core/verbs")},     // fabric.go; providers never import each other
 	{"providers/soft", []string{"core/verbs"}}, // what an adapter keeps in hardware: written once for all that have none
-	{"providers/iwarp", with(low, "core/verbs", "providers/soft")},
-	{"providers/rxe", with(low, "core/verbs", "providers/soft")},
-	{"providers/ibverbs", with(low, "core/verbs")}, // a device has all that
-	{"providers/loopback", with(low, "core/verbs", "providers/soft")},
+	{"providers/iwarp", with(low, "core/verbs", "core/fair", "providers/soft")},
+	{"providers/rxe", with(low, "core/verbs", "core/fair", "providers/soft")},
+	{"providers/ibverbs", with(low, "core/verbs", "core/fair")}, // a device has all that
+	{"providers/loopback", with(low, "core/verbs", "core/fair", "providers/soft")},
 
 	{"extensions", with(low, "core/ext", "core/wire")},
 	{"extensions/x", with(low, "core/ext", "core/wire", "props")},

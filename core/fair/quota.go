@@ -1,10 +1,10 @@
-package verbs
+package fair
 
 import "net/netip"
 
-// Quota divides a bounded number of things among peers, told apart by address: connections, set-ups,
-// bytes. A peer may hold as many as it leaves free, so that one alone gets half, k of them
-// k parts of k+1, and there is always some for another. A Quota is guarded by its owner's lock.
+// Quota divides a bounded number of things among peers that are distinguished by address: connections, set-ups,
+// bytes. A peer may hold as many as it leaves free, so one peer alone gets half, k of them
+// k parts of k+1, and some are always left for another. The owner of a Quota guards it with its own lock.
 type Quota struct {
 	Limit   int // of all peers together
 	PerPeer int // of one; 0: as many as it leaves free
@@ -12,8 +12,8 @@ type Quota struct {
 	held    map[netip.Addr]int
 }
 
-// PeerKey is what tells peers apart: the IPv4 address, or the /64 network of an IPv6 address, as a host
-// has all of that to choose from.
+// PeerKey is the address by which peers are distinguished: the IPv4 address, or the /64 network of an IPv6 address,
+// because a host can choose any address of that network.
 func PeerKey(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -27,8 +27,8 @@ func PeerKey(a netip.Addr) netip.Addr {
 func (q *Quota) Used() int                { return q.used }
 func (q *Quota) Held(peer netip.Addr) int { return q.held[PeerKey(peer)] }
 
-// Take gives n to peer. False: that is more than there are, or than the peer may have. The first one
-// is always given while there is any.
+// Take takes n for peer. It returns false, and takes none, where fewer are left or peer may not hold as many. A peer that
+// holds none always gets one while any is left.
 func (q *Quota) Take(peer netip.Addr, n int) bool {
 	free := q.Limit - q.used - n
 	if free < 0 {
@@ -50,12 +50,12 @@ func (q *Quota) Take(peer netip.Addr, n int) bool {
 	return true
 }
 
-// Give takes n of peer's back.
+// Give returns n of those that peer holds. It panics if peer holds fewer.
 func (q *Quota) Give(peer netip.Addr, n int) {
 	k := PeerKey(peer)
 	left := q.held[k] - n
 	if left < 0 {
-		panic("verbs: a peer gives back more than it was given")
+		panic("fair: a peer gives back more than it was given")
 	}
 	q.used -= n
 	if left == 0 {

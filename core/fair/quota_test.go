@@ -1,16 +1,16 @@
-package verbs_test
+package fair_test
 
 import (
 	"net/netip"
 	"testing"
 
-	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/fair"
 )
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 func TestQuotaLeavesSomeForOthers(t *testing.T) {
-	q := verbs.Quota{Limit: 12}
+	q := fair.Quota{Limit: 12}
 	most := func(peer string) (n int) {
 		for q.Take(addr(peer), 1) {
 			n++
@@ -43,7 +43,7 @@ func TestQuotaLeavesSomeForOthers(t *testing.T) {
 }
 
 func TestQuotaPerPeer(t *testing.T) {
-	q := verbs.Quota{Limit: 10, PerPeer: 8}
+	q := fair.Quota{Limit: 10, PerPeer: 8}
 	if q.Take(addr("192.0.2.1"), 9) {
 		t.Error("more than one may have")
 	}
@@ -63,7 +63,7 @@ func TestQuotaTellsPeersApart(t *testing.T) {
 		{"2001:db8::1", "2001:db8:0:1::1", false},
 		{"fe80::1%eth0", "fe80::2%eth1", true},
 	} {
-		if same := verbs.PeerKey(addr(tc.a)) == verbs.PeerKey(addr(tc.b)); same != tc.same {
+		if same := fair.PeerKey(addr(tc.a)) == fair.PeerKey(addr(tc.b)); same != tc.same {
 			t.Errorf("%s and %s: %v, want %v", tc.a, tc.b, same, tc.same)
 		}
 	}
@@ -75,7 +75,7 @@ func TestQuotaGivenBackTwicePanics(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	q := verbs.Quota{Limit: 1}
+	q := fair.Quota{Limit: 1}
 	q.Take(addr("192.0.2.1"), 1)
 	q.Give(addr("192.0.2.1"), 1)
 	q.Give(addr("192.0.2.1"), 1)
