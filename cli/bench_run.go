@@ -142,14 +142,14 @@ func (f *benchFlags) run(cmd *cobra.Command, url string) (err error) {
 		}
 		defer s.close()
 		f.metrics.watch(ofServer(s.Server))
-		if t, err = s.listen(cmd.Context(), url, opts); err != nil {
+		if t, err = s.listen(cmd.Context(), url, rpc.ConnOptions(opts...)); err != nil {
 			return err
 		}
 		_, query, _ := strings.Cut(url, "?")
 		server = t.String() + "?" + query
 	}
-	client, err := rpc.NewClient(server, append(opts, rpc.WithConnections(f.conns), rpc.WithRetransmits(-1),
-		rpc.WithCallTimeout(f.timeout), rpc.WithTCPRecord(bench.MaxPayload+64<<10))...)
+	client, err := rpc.NewClient(server, rpc.ConnOptions(opts...), rpc.WithConnections(f.conns), rpc.WithRetransmits(-1),
+		rpc.WithCallTimeout(f.timeout), rpc.WithTCPRecord(bench.MaxPayload+64<<10))
 	if err != nil {
 		return err
 	}

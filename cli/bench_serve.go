@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +68,7 @@ func (f *benchServeFlags) run(cmd *cobra.Command) (err error) {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	defer s.close()
 	for _, url := range f.listen {
-		t, err := s.listen(ctx, url, append(slices.Clone(opts), limits...))
+		t, err := s.listen(ctx, url, append(limits, rpc.ConnOptions(opts...))...)
 		if err != nil {
 			return err
 		}
@@ -94,7 +93,7 @@ type benchServer struct {
 }
 
 // newBenchServer makes one whose READ gives up to n bytes.
-func newBenchServer(n int, opts ...rpc.Option) (*benchServer, error) {
+func newBenchServer(n int, opts ...rpc.ServerOption) (*benchServer, error) {
 	pattern, err := bench.NewPattern(n)
 	if err != nil {
 		return nil, err
@@ -105,7 +104,7 @@ func newBenchServer(n int, opts ...rpc.Option) (*benchServer, error) {
 }
 
 // listen binds and serves url, and returns it with the address that was bound.
-func (s *benchServer) listen(ctx context.Context, url string, opts []rpc.Option) (rpc.Target, error) {
+func (s *benchServer) listen(ctx context.Context, url string, opts ...rpc.ListenOption) (rpc.Target, error) {
 	t, err := target(url)
 	if err != nil {
 		return t, err

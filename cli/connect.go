@@ -96,7 +96,7 @@ func (f *connFlags) settle() (*config.Config, error) {
 // options turns the flags into options of package rpc, and loads the extensions where some connection can be of
 // version 2: rdma says that not all are tcp://. finish writes out what is open and ends plugins; it is called once, when
 // all connections have ended.
-func (f *connFlags) options(ctx context.Context, errs io.Writer, rdma bool) (opts []rpc.Option, finish func() error, err error) {
+func (f *connFlags) options(ctx context.Context, errs io.Writer, rdma bool) (opts []rpc.ConnOption, finish func() error, err error) {
 	c, err := f.settle()
 	if err != nil {
 		return nil, nil, err
@@ -149,7 +149,7 @@ func (f *connFlags) options(ctx context.Context, errs io.Writer, rdma bool) (opt
 }
 
 // dialOptions are the options for a client of t.
-func (f *connFlags) dialOptions(ctx context.Context, t rpc.Target, errs io.Writer) (opts []rpc.Option, finish func() error, err error) {
+func (f *connFlags) dialOptions(ctx context.Context, t rpc.Target, errs io.Writer) (opts []rpc.ConnOption, finish func() error, err error) {
 	if f.pcap != "" && t.Scheme == "tcp" {
 		return nil, nil, usagef("--pcap: tcp:// has no frames of a fabric, its file would be empty; capture it with tcpdump")
 	}

@@ -27,7 +27,7 @@ func (f *limitFlags) addLimitsOf(flags *pflag.FlagSet, conns int, perAddr string
 }
 
 // limits are the options that the flags stand for.
-func (f *limitFlags) limits() ([]rpc.Option, error) {
+func (f *limitFlags) limits() ([]rpc.ListenOption, error) {
 	switch {
 	case f.conns < 1:
 		return nil, usagef("--max-conns %d: want 1 at least", f.conns)
@@ -40,7 +40,7 @@ func (f *limitFlags) limits() ([]rpc.Option, error) {
 	if idle == 0 {
 		idle = -1
 	}
-	return []rpc.Option{
+	return []rpc.ListenOption{
 		rpc.WithConnectionLimit(f.conns), rpc.WithConnectionsPerAddress(f.perAddr), rpc.WithIdleTimeout(idle),
 	}, nil
 }

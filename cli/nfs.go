@@ -81,8 +81,8 @@ func (f *nfsFlags) with(cmd *cobra.Command, url string, work func(context.Contex
 	sys := rpcmsg.Sys{UID: uint32(f.uid), GID: uint32(f.gid), GIDs: f.groups()}
 	sys.Machine, _ = os.Hostname() // it is for the server's log only
 	silence := newWaiting(cmd.ErrOrStderr(), t, waitPatience)
-	client, err := rpc.NewClient(url, append(opts, rpc.WithAuthSys(sys), rpc.WithCallTimeout(f.timeout),
-		rpc.WithRetransmits(nfsRetransmits), rpc.WithInterceptor(silence.call))...)
+	client, err := rpc.NewClient(url, rpc.ConnOptions(opts...), rpc.WithAuthSys(sys), rpc.WithCallTimeout(f.timeout),
+		rpc.WithRetransmits(nfsRetransmits), rpc.WithInterceptor(silence.call))
 	if err != nil {
 		return errors.Join(err, finish())
 	}

@@ -88,7 +88,7 @@ func (f *pingFlags) run(cmd *cobra.Command, address string) error {
 	if err != nil {
 		return err
 	}
-	client, err := rpc.NewClient(address, append(opts, rpc.WithRetransmits(-1))...)
+	client, err := rpc.NewClient(address, rpc.ConnOptions(opts...), rpc.WithRetransmits(-1))
 	if err != nil {
 		return errors.Join(err, finish())
 	}

@@ -129,7 +129,7 @@ func (f *propsFlags) run(cmd *cobra.Command, address string, requests []string) 
 			return usageError{err}
 		}
 	}
-	client, err := rpc.NewClient(address, append(opts, rpc.WithRetransmits(-1), rpc.WithCallTimeout(f.timeout))...)
+	client, err := rpc.NewClient(address, rpc.ConnOptions(opts...), rpc.WithRetransmits(-1), rpc.WithCallTimeout(f.timeout))
 	if err != nil {
 		return err
 	}

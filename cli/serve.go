@@ -150,7 +150,6 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	opts = append(opts, limits...)
 	nfs, err := server3.New(f.export, o)
 	if err != nil {
 		return errors.Join(err, finish())
@@ -158,7 +157,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	server := rpc.NewServer(rpc.WithLog(newLog(cmd.ErrOrStderr(), f.verbose)))
 	nfs.Register(server)
 	f.metrics.watch(ofServer(server))
-	err = f.serve(cmd, server, "serving "+nfs.Dir(), mount, chosen, opts)
+	err = f.serve(cmd, server, "serving "+nfs.Dir(), mount, chosen, append(limits, rpc.ConnOptions(opts...)))
 	return errors.Join(err, nfs.Close(), finish())
 }
 
@@ -171,7 +170,7 @@ func anyRDMA(urls []string) bool {
 const grace = 5 * time.Second
 
 // serve binds everything, then says so, then serves until it is interrupted or a listener fails.
-func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount string, chosen bool, opts []rpc.Option) (err error) {
+func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount string, chosen bool, opts []rpc.ListenOption) (err error) {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	var listeners []*rpc.Listener
 	defer func() {

@@ -59,8 +59,8 @@ var procs = map[Op]*rpc.Proc{
 const MaxConnections = 4096
 
 // ListenOptions let a listener take every size of payload and MaxConnections; others may be added.
-func ListenOptions() []rpc.Option {
-	return []rpc.Option{rpc.WithMaxCall(MaxPayload + 64<<10), rpc.WithTCPRecord(MaxPayload + 64<<10),
+func ListenOptions() []rpc.ListenOption {
+	return []rpc.ListenOption{rpc.WithMaxCall(MaxPayload + 64<<10), rpc.WithTCPRecord(MaxPayload + 64<<10),
 		rpc.WithConnectionLimit(MaxConnections), rpc.WithConnectionsPerAddress(MaxConnections)}
 }
 

@@ -101,6 +101,9 @@ const DefaultCallTimeout = time.Minute
 // MaxSend is the largest Send, header included, of any connection: the bound of RFC 8797 §4.2, for version 2 as well.
 const MaxSend = 256 << 10
 
+// MaxCredits is the largest Config.Credits, and the largest Config.Backward.
+const MaxCredits = 1 << 14
+
 // ProbeSize is the most a client sends until the version is confirmed (v2 draft §7, D-6).
 const ProbeSize = 1024
 
@@ -167,9 +170,9 @@ func (c *Config) check() error {
 		return &ConfigError{"inline", "want a multiple of 1024 from 1024 to 262144 (RFC 8797 §4.2)"}
 	case c.MaxVersion >= wire.Version2 && c.Inline < 4096:
 		return &ConfigError{"inline", "version 2 needs at least 4096 (v2 draft §2.3); allow version 1 only, or raise it"}
-	case c.Credits < 1 || c.Credits > 1<<14:
+	case c.Credits < 1 || c.Credits > MaxCredits:
 		return &ConfigError{"credits", "want 1 to 16384"}
-	case c.Backward > 1<<14:
+	case c.Backward > MaxCredits:
 		return &ConfigError{"backward credits", "want at most 16384"}
 	case c.BackwardLevel > BackwardGeneral:
 		return &ConfigError{"backward level", "want none, inline or general"}

@@ -33,7 +33,7 @@ func TestTheCallThatEndsConnections(t *testing.T) {
 			}
 			r.Send(enc(reply(h, 64)), result(h.XID, opaque([]byte("x"))...)) // it may have ended
 		})
-		opts, want := []rpc.Option{rpc.WithVersions(1, 1), rpc.WithRetransmits(20)}, 5
+		opts, want := []rpc.ClientOption{rpc.WithVersions(1, 1), rpc.WithRetransmits(20)}, 5
 		if limit > 0 {
 			opts, want = append(opts, rpc.WithLossLimit(limit)), limit
 		}

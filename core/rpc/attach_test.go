@@ -93,7 +93,7 @@ type attached struct {
 	seen []string
 }
 
-func (a *attached) option() rpc.Option {
+func (a *attached) option() rpc.ServerOption {
 	return rpc.WithServerInterceptor(func(ctx context.Context, r *rpc.Request, next rpc.HandlerFunc) error {
 		if op, info := r.Attached(); op != 0 {
 			a.mu.Lock()
@@ -137,9 +137,8 @@ func TestAttachments(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			here, there := newTagger(), newTagger()
 			var at attached
-			opts := append(slices.Clone(tr.opts), rpc.WithExtensions(setOf(t, there)), at.option())
-			f := serve(t, tr.url, opts...)
-			c := dial(t, f.url, append(slices.Clone(tr.opts), rpc.WithExtensions(setOf(t, here)))...)
+			f := serve(t, tr.url, tr.opts, rpc.WithExtensions(setOf(t, there)), at.option())
+			c := dial(t, f.url, tr.opts, rpc.WithExtensions(setOf(t, here)))
 			ss := begun(t, c, []*tagger{here}, []*tagger{there})
 			ss[0].conn.Attach("tag", []byte("abcde"))
 			want := c.Counters().CallsSent

@@ -12,7 +12,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
-// WithPrograms serves the programs of srv to the server, on the client's connections (clients): the server
+// WithPrograms serves the programs of srv to the server, on the client's connections: the server
 // calls back through a Backchannel (RFC 8167). Tell the server that it may, by a call of your program's, once
 // the client has this option: it cannot find out by itself. Several clients may share srv.
 //
@@ -25,24 +25,36 @@ import (
 //
 // A handler may call the server in turn. It then wants a credit, which the call that made the server call back
 // may hold: both ends wait for their deadline. Not if each of the two has a connection or a goroutine of its own.
-func WithPrograms(srv *Server) Option { return func(o *options) { o.programs = srv } }
+func WithPrograms(srv *Server) ClientOption {
+	return clientOption(func(o *clientOptions) error {
+		o.programs = srv
+		if srv == nil {
+			return isNil("WithPrograms", "a server")
+		}
+		return nil
+	})
+}
 
-// WithBackwardCredits sets the calls in flight per connection from a server to its client: granted by a client with
-// WithPrograms, asked for by a listener. Each end keeps so many receives more. Default 8; 0: none, then a client
-// drops what comes, and a Backchannel's calls end with *engine.BackwardError (clients, listeners).
-func WithBackwardCredits(n int) Option {
-	return func(o *options) {
-		if o.engine.Backward = n; n <= 0 {
+// WithBackwardCredits sets the calls in flight per connection from a server to its client, 0 to 16384: granted by a client
+// with WithPrograms, requested by a listener. Each end keeps so many receives more. Default 8; 0: none, then a client
+// drops what comes, and a Backchannel's calls end with *engine.BackwardError.
+func WithBackwardCredits(n int) ConnOption {
+	return connOption(func(o *connOptions) error {
+		if o.engine.Backward = n; n == 0 {
 			o.engine.Backward = -1
 		}
-	}
+		return between("WithBackwardCredits", n, 0, engine.MaxCredits)
+	})
 }
 
 // WithBackwardChunks lets backward calls have chunks in version 2, both ways: a client takes them, a listener sends
 // them to all its clients (v2 draft §5.2.2, level GENL); each program must know that of the other end. Without
-// it, and in version 1, a call or reply that does not fit inline is an error (clients, listeners).
-func WithBackwardChunks() Option {
-	return func(o *options) { o.engine.BackwardLevel = engine.BackwardGeneral }
+// it, and in version 1, a call or reply that does not fit inline is an error.
+func WithBackwardChunks() ConnOption {
+	return connOption(func(o *connOptions) error {
+		o.engine.BackwardLevel = engine.BackwardGeneral
+		return nil
+	})
 }
 
 // Peer is the caller at the other end of a server's connection, for Backchannel.Bind. It outlives the request that
@@ -103,16 +115,16 @@ var errUnbound = errors.New("the client has no connection now")
 // backwardXIDs are shared: several Backchannels may use one connection.
 var backwardXIDs = engine.NewXIDs()
 
-// NewBackchannel makes a Backchannel without a client. WithAuth, WithAuthSys, WithInterceptor and WithRetransmits
-// count as for a Client; what concerns connections is the listener's, WithCallTimeout included.
-func NewBackchannel(opts ...ClientOption) (*Backchannel, error) {
-	o, err := newOptions(opts)
+// NewBackchannel makes a Backchannel without a client. What concerns connections are the listener's options,
+// WithCallTimeout included. An option that cannot be used is an *OptionError.
+func NewBackchannel(opts ...BackchannelOption) (*Backchannel, error) {
+	o, err := newBackchannelOptions(opts)
 	if err != nil {
 		return nil, err
 	}
 	b := &Backchannel{bound: make(chan struct{})}
 	b.life, b.end = context.WithCancel(context.Background())
-	b.client = &Client{target: Target{Scheme: "backward"}, opts: o, xids: backwardXIDs, via: b.send}
+	b.client = &Client{target: Target{Scheme: "backward"}, opts: clientOptions{callerOptions: o}, xids: backwardXIDs, via: b.send}
 	return b, nil
 }
 

@@ -40,11 +40,12 @@ type duplex struct {
 	binds    atomic.Int64
 }
 
-func newDuplex(t testing.TB, url string, opts ...rpc.Option) *duplex {
+// newDuplex takes options of every kind, each for what has it.
+func newDuplex(t testing.TB, url string, opts ...any) *duplex {
 	t.Helper()
-	d := &duplex{fixture: programs(opts...), local: programs(opts...)}
+	d := &duplex{fixture: programs(only[rpc.ServerOption](opts)...), local: programs(only[rpc.ServerOption](opts)...)}
 	var err error
-	if d.back, err = rpc.NewBackchannel(opts...); err != nil {
+	if d.back, err = rpc.NewBackchannel(only[rpc.BackchannelOption](opts)...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.back.Close() })
@@ -66,8 +67,8 @@ func newDuplex(t testing.TB, url string, opts ...rpc.Option) *duplex {
 			return nil
 		}},
 	)
-	d.listen(t, url, opts...)
-	d.c = dial(t, d.url, append([]rpc.Option{rpc.WithPrograms(d.local.srv)}, opts...)...)
+	d.listen(t, url, only[rpc.ListenOption](opts)...)
+	d.c = dial(t, d.url, append(only[rpc.ClientOption](opts), rpc.WithPrograms(d.local.srv))...)
 	t.Cleanup(func() { d.local.srv.Close() })
 	return d
 }
@@ -89,7 +90,7 @@ func TestBackwardCalls(t *testing.T) {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			d := newDuplex(t, tr.url, tr.opts...)
+			d := newDuplex(t, tr.url, tr.opts)
 			d.subscribe(t)
 			for _, n := range []int{0, 1, 3, 1000, 3000, 3900} {
 				var got blob
@@ -142,7 +143,7 @@ func TestBackwardWithinTheFirstCall(t *testing.T) {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			d := newDuplex(t, tr.url, tr.opts...)
+			d := newDuplex(t, tr.url, tr.opts)
 			for range 3 {
 				var got blob
 				if err := d.c.Call(ctx(t), procNudge, blob("to and fro"), &got); err != nil || string(got) != "to and fro" {
@@ -387,7 +388,7 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			d := newDuplex(t, tr.url, append([]rpc.Option{rpc.WithCredits(16), rpc.WithBackwardCredits(5)}, tr.opts...)...)
+			d := newDuplex(t, tr.url, rpc.WithCredits(16), rpc.WithBackwardCredits(5), tr.opts)
 			d.subscribe(t)
 			var wg sync.WaitGroup
 			for g := range 64 {
@@ -449,8 +450,8 @@ func TestBackwardNeverOnALeader(t *testing.T) {
 
 // TestBackwardCancelled: a cancelled call keeps its credit until its reply comes.
 func TestBackwardCancelled(t *testing.T) {
-	for _, level := range [][]rpc.Option{nil, {rpc.WithVersions(1, 1)}, {rpc.WithBackwardChunks()}} {
-		d := newDuplex(t, "loopback://127.0.0.1:0", append(level, rpc.WithBackwardCredits(1))...)
+	for _, level := range []rpc.ConnOption{none, rpc.WithVersions(1, 1), rpc.WithBackwardChunks()} {
+		d := newDuplex(t, "loopback://127.0.0.1:0", level, rpc.WithBackwardCredits(1))
 		d.subscribe(t)
 		for _, n := range []int{10, 3000} {
 			short, cancel := context.WithCancel(ctx(t))
@@ -594,18 +595,18 @@ func TestBackwardFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		plan faults.Plan
-		opts []rpc.Option
+		opts rpc.ConnOption
 	}{
-		{"late", faults.Plan{Late: 2 * time.Millisecond, LateFlush: time.Millisecond, Reorder: true}, nil},
-		{"late, version 1, short queue", faults.Plan{Late: time.Millisecond, Reorder: true, Queue: 2}, []rpc.Option{rpc.WithVersions(1, 1)}},
-		{"cut", faults.Plan{Late: time.Millisecond, CutEvery: 400, SlowDial: time.Millisecond}, nil},
-		{"fail", faults.Plan{Late: time.Millisecond, Reorder: true, FailEvery: 400, NoDetach: true, NoDriver: true}, []rpc.Option{rpc.WithCancelWait(time.Millisecond)}},
+		{"late", faults.Plan{Late: 2 * time.Millisecond, LateFlush: time.Millisecond, Reorder: true}, none},
+		{"late, version 1, short queue", faults.Plan{Late: time.Millisecond, Reorder: true, Queue: 2}, rpc.WithVersions(1, 1)},
+		{"cut", faults.Plan{Late: time.Millisecond, CutEvery: 400, SlowDial: time.Millisecond}, none},
+		{"fail", faults.Plan{Late: time.Millisecond, Reorder: true, FailEvery: 400, NoDetach: true, NoDriver: true}, rpc.WithCancelWait(time.Millisecond)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				url, _ := faulty(t, tc.plan)
-				d := newDuplex(t, url, append([]rpc.Option{rpc.WithRetransmits(1000), rpc.WithBackwardChunks()}, tc.opts...)...)
-				inline := len(tc.opts) > 0 && strings.Contains(tc.name, "version 1")
+				d := newDuplex(t, url, rpc.WithRetransmits(1000), rpc.WithBackwardChunks(), tc.opts)
+				inline := strings.Contains(tc.name, "version 1")
 				over := make(chan struct{})
 				var keeper, wg sync.WaitGroup
 				keeper.Go(func() { // keeps a connection bound

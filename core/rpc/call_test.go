@@ -83,15 +83,35 @@ type fixture struct {
 	inside chan struct{}
 }
 
-func serve(t testing.TB, url string, opts ...rpc.Option) *fixture {
+// serve takes options of servers and of listeners.
+func serve(t testing.TB, url string, opts ...any) *fixture {
 	t.Helper()
-	f := programs(opts...)
-	f.listen(t, url, opts...)
+	for _, opt := range opts {
+		_, server := opt.(rpc.ServerOption)
+		if _, listen := opt.(rpc.ListenOption); !server && !listen {
+			t.Fatalf("%T is an option of neither server nor listener", opt)
+		}
+	}
+	f := programs(only[rpc.ServerOption](opts)...)
+	f.listen(t, url, only[rpc.ListenOption](opts)...)
 	return f
 }
 
+// only are those of opts that are a T.
+func only[T any](opts []any) (those []T) {
+	for _, opt := range opts {
+		if o, ok := opt.(T); ok {
+			those = append(those, o)
+		}
+	}
+	return those
+}
+
+// none is no option.
+var none = rpc.ConnOptions()
+
 // programs is a server that does not listen.
-func programs(opts ...rpc.Option) *fixture {
+func programs(opts ...rpc.ServerOption) *fixture {
 	f := &fixture{wait: make(chan struct{}), inside: make(chan struct{}, 1024)}
 	f.srv = rpc.NewServer(opts...)
 	f.srv.Register(program, 1,
@@ -152,7 +172,7 @@ func programs(opts ...rpc.Option) *fixture {
 	return f
 }
 
-func (f *fixture) listen(t testing.TB, url string, opts ...rpc.Option) {
+func (f *fixture) listen(t testing.TB, url string, opts ...rpc.ListenOption) {
 	t.Helper()
 	l, err := rpc.Listen(context.Background(), url, opts...)
 	if err != nil {
@@ -169,7 +189,7 @@ func (f *fixture) listen(t testing.TB, url string, opts ...rpc.Option) {
 	})
 }
 
-func dial(t testing.TB, url string, opts ...rpc.Option) *rpc.Client {
+func dial(t testing.TB, url string, opts ...rpc.ClientOption) *rpc.Client {
 	t.Helper()
 	c, err := rpc.NewClient(url, opts...)
 	if err != nil {
@@ -193,29 +213,29 @@ var sizes = []int{0, 1, 3, 4, 60, 900, 1000, 1021, 1024, 3000, 4000, 4096, 5000,
 
 var transports = []struct {
 	name, url string
-	opts      []rpc.Option
+	opts      rpc.ConnOption
 	version   uint32
 }{
-	{"v2", "loopback://127.0.0.1:0", nil, 2},
-	{"v1", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}, 1},
-	{"v2 segments", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithSegmentLength(8192)}, 2},
-	{"v1 move all", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1), rpc.WithMoveAbove(1)}, 1},
-	{"iwarp v2", "iwarp://127.0.0.1:0", nil, 2},
-	{"iwarp v1", "iwarp://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}, 1},
-	{"own receives", "bare-r://127.0.0.1:0", nil, 2},
-	{"no driver", "bare-d://127.0.0.1:0", nil, 2},
-	{"no detach", "bare-t://127.0.0.1:0", []rpc.Option{rpc.WithCancelWait(10 * time.Millisecond)}, 2},
-	{"no driver, no detach", "bare-dt://127.0.0.1:0", []rpc.Option{rpc.WithCancelWait(10 * time.Millisecond)}, 2},
-	{"queue of 3", "bare-q://127.0.0.1:0", []rpc.Option{rpc.WithSegmentLength(4096)}, 2},
-	{"nothing at all", "bare-rdtqi://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1), rpc.WithSegmentLength(8192), rpc.WithCancelWait(10 * time.Millisecond)}, 1},
-	{"tcp", "tcp://127.0.0.1:0", nil, 0},
+	{"v2", "loopback://127.0.0.1:0", none, 2},
+	{"v1", "loopback://127.0.0.1:0", rpc.WithVersions(1, 1), 1},
+	{"v2 segments", "loopback://127.0.0.1:0", rpc.WithSegmentLength(8192), 2},
+	{"v1 move all", "loopback://127.0.0.1:0", rpc.ConnOptions(rpc.WithVersions(1, 1), rpc.WithMoveAbove(1)), 1},
+	{"iwarp v2", "iwarp://127.0.0.1:0", none, 2},
+	{"iwarp v1", "iwarp://127.0.0.1:0", rpc.WithVersions(1, 1), 1},
+	{"own receives", "bare-r://127.0.0.1:0", none, 2},
+	{"no driver", "bare-d://127.0.0.1:0", none, 2},
+	{"no detach", "bare-t://127.0.0.1:0", rpc.WithCancelWait(10 * time.Millisecond), 2},
+	{"no driver, no detach", "bare-dt://127.0.0.1:0", rpc.WithCancelWait(10 * time.Millisecond), 2},
+	{"queue of 3", "bare-q://127.0.0.1:0", rpc.WithSegmentLength(4096), 2},
+	{"nothing at all", "bare-rdtqi://127.0.0.1:0", rpc.ConnOptions(rpc.WithVersions(1, 1), rpc.WithSegmentLength(8192), rpc.WithCancelWait(10*time.Millisecond)), 1},
+	{"tcp", "tcp://127.0.0.1:0", none, 0},
 }
 
 func TestCalls(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, tr.opts...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, tr.opts)
 			for _, n := range sizes {
 				t.Run(fmt.Sprint(n), func(t *testing.T) { checkCalls(t, c, n) })
 			}
@@ -271,8 +291,8 @@ func checkCalls(t *testing.T, c *rpc.Client, n int) {
 func TestRefusals(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, tr.opts...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, tr.opts)
 			for arg, want := range map[number]error{
 				0: rpcmsg.ErrGarbageArgs, 1: rpcmsg.ErrSystem, 2: rpcmsg.ErrAuth, 3: rpcmsg.ErrSystem, 9: rpcmsg.ErrGarbageArgs,
 			} {
@@ -318,8 +338,8 @@ func TestReplyTooLong(t *testing.T) {
 func TestManyCallers(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, tr.opts...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, tr.opts)
 			var wg sync.WaitGroup
 			for g := range 100 {
 				wg.Go(func() {

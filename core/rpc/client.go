@@ -22,7 +22,7 @@ import (
 // wait for one another.
 type Client struct {
 	target Target
-	opts   options
+	opts   clientOptions
 	xids   func() uint32
 	next   atomic.Uint32
 	calls  engine.CallPool
@@ -66,13 +66,13 @@ var ErrClosed = fmt.Errorf("rpc: closed: %w", net.ErrClosed)
 var versions engine.VersionCache
 
 // NewClient makes a client of the server at target, "iwarp://host:port", "tcp://host:port". It does
-// no I/O: the first call connects.
+// no I/O: the first call connects. An option that cannot be used is an *OptionError.
 func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	t, err := ParseTarget(target)
 	if err != nil {
 		return nil, err
 	}
-	o, err := newOptions(opts)
+	o, err := newClientOptions(opts)
 	if err != nil {
 		return nil, err
 	}

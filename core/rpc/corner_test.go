@@ -29,12 +29,12 @@ var procMirror = &rpc.Proc{Program: program + 2, Version: 1, Number: 1, Name: "M
 func TestResultsWithinArguments(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
+			f := serve(t, tr.url, tr.opts)
 			f.srv.Register(program+2, 1, rpc.Method{Proc: procMirror, Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
 				r.Results.BulkOpaque(r.Args.Bulk(1 << 20))
 				return r.Args.Done()
 			}})
-			c := dial(t, f.url, tr.opts...)
+			c := dial(t, f.url, tr.opts)
 			done := make(chan error)
 			for g := range 16 {
 				go func() {
@@ -82,7 +82,7 @@ func TestSeveralItems(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
 			for _, sizes := range [][3]int{{0, 0, 0}, {5000, 0, 5000}, {0, 5000, 0}, {1, 70_000, 3}, {30_000, 30_001, 30_002}} {
-				f := serve(t, tr.url, tr.opts...)
+				f := serve(t, tr.url, tr.opts)
 				f.srv.Register(program+3, 1, rpc.Method{Proc: procSeveral, Handler: func(_ context.Context, r *rpc.Request) error {
 					s := make(several, 3)
 					s.UnmarshalXDR(r.Args)
@@ -92,7 +92,7 @@ func TestSeveralItems(t *testing.T) {
 					s.MarshalXDR(r.Results)
 					return r.Args.Done()
 				}})
-				c := dial(t, f.url, tr.opts...) // the first call probes with all its chunks, if they fit
+				c := dial(t, f.url, tr.opts) // the first call probes with all its chunks, if they fit
 				for range 2 {
 					var args several
 					var into []rpc.CallOption
@@ -126,8 +126,8 @@ func (r released) MarshalXDR(w *xdr.Writer) { w.BulkItem(rpc.Bulk(r.b, func() { 
 func TestArgumentsAreReleased(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, tr.opts...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, tr.opts)
 			defer close(f.wait)
 			var n atomic.Int32
 			if err := c.Call(ctx(t), procWrite, released{pattern(9000), &n}, nil); err != nil || n.Load() != 1 {
@@ -227,8 +227,8 @@ func TestCloseInBackoff(t *testing.T) {
 func TestShutdownCutShort(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, append(tr.opts, rpc.WithRetransmits(-1))...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, tr.opts, rpc.WithRetransmits(-1))
 			done := make(chan error, 1)
 			go func() { done <- c.Call(ctx(t), procWait, bulk(pattern(900)), nil) }()
 			<-f.inside
@@ -299,8 +299,8 @@ func TestWorkersAreBounded(t *testing.T) {
 func TestShutdownUnderLoad(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, append(tr.opts, rpc.WithRetransmits(-1))...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, tr.opts, rpc.WithRetransmits(-1))
 			done := make(chan error)
 			for range 16 {
 				go func() {
@@ -323,23 +323,5 @@ func TestShutdownUnderLoad(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestBadOptions are told at once, and say what would do.
-func TestBadOptions(t *testing.T) {
-	for want, opt := range map[string]rpc.Option{
-		"inline: want a multiple of 1024": rpc.WithInline(1000),
-		"credits: want 1 to 16384":        rpc.WithCredits(-1),
-		"versions: 1 and 2 exist":         rpc.WithVersions(2, 1),
-		"timeouts: want a millisecond":    rpc.WithCallTimeout(-1),
-	} {
-		var ce *engine.ConfigError
-		if _, err := rpc.NewClient("loopback://127.0.0.1:1", opt); !errors.As(err, &ce) || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("NewClient: %v, want %q", err, want)
-		}
-		if _, err := rpc.Listen(ctx(t), "loopback://127.0.0.1:0", opt); !errors.As(err, &ce) {
-			t.Errorf("Listen: %v, want %q", err, want)
-		}
 	}
 }

@@ -21,7 +21,10 @@
 // the server's answer; *engine.TransportError is its transport's, engine.ErrVersion among them;
 // *engine.BackwardError and *chunk.PlanError are calls that could not be sent; *engine.LostError, *GaveUpError and what
 // a provider says end a connection; engine.ErrTimeout and a context's error end
-// a call; *TargetError and *engine.ConfigError are mistakes in an address and in options.
+// a call; *TargetError and *OptionError are mistakes in an address and in options.
+//
+// Options have types by what they set up: a ClientOption, a ListenOption, a ServerOption or a BackchannelOption. Some are
+// several of these, as a ConnOption is one of clients and of listeners. One that is given elsewhere does not compile.
 //
 // Fabrics come in by import: a program that wants iwarp:// imports providers/iwarp.
 // Imports: engine, binding, rpcmsg, xdr, verbs, obs; no program of RPC's, no

@@ -71,7 +71,7 @@ type counted struct {
 	times map[uint32]int // executions by token
 }
 
-func count(t testing.TB, url string, opts ...rpc.Option) *counted {
+func count(t testing.TB, url string, opts ...any) *counted {
 	c := &counted{fixture: serve(t, url, opts...), times: map[uint32]int{}, inside: make(chan struct{}, 1024)}
 	c.srv.Register(onceProgram, 1, rpc.Method{Proc: procOnce, Handler: c.once}, rpc.Method{Proc: procAgain, Handler: c.once})
 	return c
@@ -293,9 +293,9 @@ func TestLostDuringExecution(t *testing.T) {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			f := count(t, tr.url, tr.opts...)
+			f := count(t, tr.url, tr.opts)
 			f.gate = make(chan struct{})
-			c := dial(t, f.url, tr.opts...)
+			c := dial(t, f.url, tr.opts)
 			data, dst := pattern(9000), make([]byte, 9000)
 			var res onceResult
 			done := make(chan error, 1)
@@ -482,9 +482,9 @@ func TestAtMostOnce(t *testing.T) {
 
 func atMostOnce(t *testing.T, plan faults.Plan, version uint32) {
 	url, p := faulty(t, plan)
-	opts := []rpc.Option{rpc.WithRetransmits(1000), rpc.WithLossLimit(1000), rpc.WithVersions(version, version)}
-	f := count(t, url, opts...)
-	c := dial(t, f.url, opts...)
+	versions := rpc.WithVersions(version, version)
+	f := count(t, url, versions)
+	c := dial(t, f.url, versions, rpc.WithRetransmits(1000), rpc.WithLossLimit(1000))
 	var wg sync.WaitGroup
 	var answered atomic.Int64
 	calls := 30

@@ -251,13 +251,13 @@ func TestPeerWithoutExtension(t *testing.T) {
 	absent.refuses = true
 	for _, tc := range []struct {
 		name string
-		opts []rpc.Option
+		opts rpc.ListenOption
 	}{
-		{"none", nil},
-		{"no session", []rpc.Option{rpc.WithExtensions(setOf(t, absent))}},
+		{"none", none},
+		{"no session", rpc.WithExtensions(setOf(t, absent))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := serve(t, "iwarp://127.0.0.1:0", tc.opts...)
+			f := serve(t, "iwarp://127.0.0.1:0", tc.opts)
 			here := newFake(nil)
 			c := dial(t, f.url, rpc.WithExtensions(setOf(t, here)))
 			if err := c.Call(ctx(t), procEcho, blob("x"), nil); err != nil {

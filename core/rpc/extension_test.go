@@ -170,9 +170,16 @@ type extended struct {
 	client, server *fakeSession
 }
 
-func extend(t testing.TB, url string, here, there *fake, opts ...rpc.Option) *extended {
+// extend takes options of clients; those that are listeners' too are for both ends.
+func extend(t testing.TB, url string, here, there *fake, opts ...rpc.ClientOption) *extended {
 	t.Helper()
-	e := &extended{f: serve(t, url, append(opts, rpc.WithExtensions(setOf(t, there)))...)}
+	listen := []any{rpc.WithExtensions(setOf(t, there))}
+	for _, opt := range opts {
+		if both, ok := opt.(rpc.ListenOption); ok {
+			listen = append(listen, both)
+		}
+	}
+	e := &extended{f: serve(t, url, listen...)}
 	e.c = dial(t, e.f.url, append(opts, rpc.WithExtensions(setOf(t, here)))...)
 	e.call(t, 1)
 	e.client, e.server = here.session(t), there.session(t)

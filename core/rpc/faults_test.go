@@ -37,26 +37,25 @@ func TestFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		plan faults.Plan
-		opts []rpc.Option
+		opts rpc.ConnOption
 	}{
-		{"late", faults.Plan{Late: 2 * time.Millisecond, LateFlush: time.Millisecond, Reorder: true}, nil},
-		{"late, few credits", faults.Plan{Late: 2 * time.Millisecond, Reorder: true}, []rpc.Option{rpc.WithCredits(2)}},
-		{"late, short queue", faults.Plan{Late: time.Millisecond, Reorder: true, Queue: 2}, nil},
-		{"late, no driver, version 1", faults.Plan{Late: time.Millisecond, Reorder: true, NoDriver: true}, []rpc.Option{rpc.WithVersions(1, 1)}},
-		{"late, no detach", faults.Plan{Late: time.Millisecond, Reorder: true, NoDetach: true}, []rpc.Option{rpc.WithCancelWait(time.Millisecond)}},
-		{"cut", faults.Plan{Late: time.Millisecond, CutEvery: 400, SlowDial: time.Millisecond, RefuseEvery: 10}, nil},
-		{"cut soon", faults.Plan{Late: 2 * time.Millisecond, CutWithin: 20 * time.Millisecond}, nil},
-		{"fail", faults.Plan{Late: time.Millisecond, Reorder: true, FailEvery: 400}, nil},
-		{"all of it", faults.Plan{Late: time.Millisecond, LateFlush: time.Millisecond, Reorder: true, FailEvery: 800, CutEvery: 800, Queue: 4}, nil},
+		{"late", faults.Plan{Late: 2 * time.Millisecond, LateFlush: time.Millisecond, Reorder: true}, none},
+		{"late, few credits", faults.Plan{Late: 2 * time.Millisecond, Reorder: true}, rpc.WithCredits(2)},
+		{"late, short queue", faults.Plan{Late: time.Millisecond, Reorder: true, Queue: 2}, none},
+		{"late, no driver, version 1", faults.Plan{Late: time.Millisecond, Reorder: true, NoDriver: true}, rpc.WithVersions(1, 1)},
+		{"late, no detach", faults.Plan{Late: time.Millisecond, Reorder: true, NoDetach: true}, rpc.WithCancelWait(time.Millisecond)},
+		{"cut", faults.Plan{Late: time.Millisecond, CutEvery: 400, SlowDial: time.Millisecond, RefuseEvery: 10}, none},
+		{"cut soon", faults.Plan{Late: 2 * time.Millisecond, CutWithin: 20 * time.Millisecond}, none},
+		{"fail", faults.Plan{Late: time.Millisecond, Reorder: true, FailEvery: 400}, none},
+		{"all of it", faults.Plan{Late: time.Millisecond, LateFlush: time.Millisecond, Reorder: true, FailEvery: 800, CutEvery: 800, Queue: 4}, none},
 		{"all of it, no detach", faults.Plan{Late: time.Millisecond, Reorder: true, FailEvery: 800, CutEvery: 800, NoDetach: true, NoDriver: true},
-			[]rpc.Option{rpc.WithCancelWait(time.Millisecond), rpc.WithVersions(1, 1)}},
+			rpc.ConnOptions(rpc.WithCancelWait(time.Millisecond), rpc.WithVersions(1, 1))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				url, p := faulty(t, tc.plan)
-				opts := append([]rpc.Option{rpc.WithRetransmits(1000), rpc.WithLossLimit(1000)}, tc.opts...)
-				f := serve(t, url, opts...)
-				c := dial(t, f.url, opts...)
+				f := serve(t, url, tc.opts)
+				c := dial(t, f.url, tc.opts, rpc.WithRetransmits(1000), rpc.WithLossLimit(1000))
 				var cancelled atomic.Int64
 				var wg sync.WaitGroup
 				for g := range 32 {

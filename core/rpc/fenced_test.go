@@ -18,8 +18,8 @@ func TestFencedEvents(t *testing.T) {
 		}
 		t.Run(tr.name, func(t *testing.T) {
 			events := make(recorder, 1000)
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, append([]rpc.Option{rpc.WithRecorder(events)}, tr.opts...)...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, rpc.WithRecorder(events), tr.opts)
 			for _, n := range []int{1, 5000, 100_000} {
 				var res bulk
 				if err := c.Call(ctx(t), procRead, readArgs(n), &res, rpc.Into(make([]byte, n))); err != nil {

@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -370,7 +371,7 @@ func TestGateStaysShut(t *testing.T) {
 				f := serve(t, url)
 				gate := newGate("watchman")
 				gate.refuses = tc.absent
-				c := dial(t, f.url, rpc.WithExtensions(setOf(t, gate)), rpc.WithGateTimeout(tc.timeout))
+				c := dial(t, f.url, rpc.WithExtensions(setOf(t, gate)), rpc.WithGateTimeout(cmp.Or(tc.timeout, 10*time.Second)))
 				errs := make(chan error, 8)
 				for range cap(errs) {
 					go func() { errs <- c.Call(context.Background(), procEcho, blob("x"), new(blob)) }()

@@ -73,8 +73,8 @@ func TestFirstCallIsLong(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, tr.opts...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, tr.opts)
 			if err := c.Connect(ctx(t)); err != nil {
 				t.Fatal(err)
 			}
@@ -291,8 +291,8 @@ func TestClientClosed(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			f := serve(t, tr.url, tr.opts...)
-			c := dial(t, f.url, tr.opts...)
+			f := serve(t, tr.url, tr.opts)
+			c := dial(t, f.url, tr.opts)
 			var res blob
 			done := make(chan error, 1)
 			go func() { done <- c.Call(ctx(t), procWait, bulk(pattern(900)), &res) }()
@@ -361,7 +361,7 @@ func TestAuthSys(t *testing.T) {
 
 func TestInterceptors(t *testing.T) {
 	var order []string
-	note := func(s string) rpc.Option {
+	note := func(s string) rpc.ClientOption {
 		return rpc.WithInterceptor(func(ctx context.Context, ci *rpc.CallInfo, next func(context.Context) error) error {
 			order = append(order, s+" "+ci.Proc.Name)
 			return next(ctx)

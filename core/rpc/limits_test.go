@@ -3,7 +3,6 @@ package rpc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -89,12 +88,12 @@ func TestConnectionLimits(t *testing.T) {
 	for _, scheme := range []string{"loopback", "iwarp", "tcp"} {
 		for _, tc := range []struct {
 			name        string
-			opts        []rpc.Option
+			opts        []any
 			first, then int // how many of 8 two addresses get, one after the other
 		}{
-			{"shares", []rpc.Option{rpc.WithConnectionLimit(6)}, 3, 1},
-			{"per address", []rpc.Option{rpc.WithConnectionLimit(7), rpc.WithConnectionsPerAddress(2)}, 2, 2},
-			{"in all", []rpc.Option{rpc.WithConnectionLimit(7), rpc.WithConnectionsPerAddress(6)}, 6, 1},
+			{"shares", []any{rpc.WithConnectionLimit(6)}, 3, 1},
+			{"per address", []any{rpc.WithConnectionLimit(7), rpc.WithConnectionsPerAddress(2)}, 2, 2},
+			{"in all", []any{rpc.WithConnectionLimit(7), rpc.WithConnectionsPerAddress(6)}, 6, 1},
 		} {
 			t.Run(scheme+"/"+tc.name, func(t *testing.T) {
 				f := serve(t, scheme+"://127.0.0.1:0", tc.opts...)
@@ -205,14 +204,4 @@ func TestLogIsNotFlooded(t *testing.T) {
 	if n == 0 || n > 30 {
 		t.Errorf("%d lines", n)
 	}
-}
-
-// TestNewServerRefuses: an option that a client or a listener refuses, a server refuses as well.
-func TestNewServerRefuses(t *testing.T) {
-	defer func() {
-		if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "NewServer: inline: ") {
-			t.Errorf("%v", v)
-		}
-	}()
-	rpc.NewServer(rpc.WithInline(5000))
 }

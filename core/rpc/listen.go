@@ -15,7 +15,7 @@ import (
 // Listener is a bound address, for Server.Serve.
 type Listener struct {
 	target Target
-	opts   options
+	opts   listenOptions
 	ep     *engine.Endpoint // nil: tcp
 	rdma   verbs.Listener
 	tcp    net.Listener
@@ -23,13 +23,14 @@ type Listener struct {
 	admits admission
 }
 
-// Listen binds target, "iwarp://0.0.0.0:20049", "tcp://127.0.0.1:0"; port 0 chooses one.
+// Listen binds target, "iwarp://0.0.0.0:20049", "tcp://127.0.0.1:0"; port 0 chooses one. An option that
+// cannot be used is an *OptionError.
 func Listen(ctx context.Context, target string, opts ...ListenOption) (*Listener, error) {
 	t, err := ParseTarget(target)
 	if err != nil {
 		return nil, err
 	}
-	o, err := newOptions(opts)
+	o, err := newListenOptions(opts)
 	if err != nil {
 		return nil, err
 	}

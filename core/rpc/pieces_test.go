@@ -3,7 +3,6 @@ package rpc_test
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -137,10 +136,10 @@ func (s *splitSession) Unwrap(p ext.Piece, xid uint32, reply bool, payload []byt
 	}, ext.Verdict{}
 }
 
-func splitPair(t *testing.T, url string, here, there *splitter, opts ...rpc.Option) (*fixture, *rpc.Client) {
+func splitPair(t *testing.T, url string, here, there *splitter, opts rpc.ConnOption) (*fixture, *rpc.Client) {
 	t.Helper()
-	f := serve(t, url, append(slices.Clone(opts), rpc.WithExtensions(setOf(t, there)))...)
-	c := dial(t, f.url, append(slices.Clone(opts), rpc.WithExtensions(setOf(t, here)))...)
+	f := serve(t, url, opts, rpc.WithExtensions(setOf(t, there)))
+	c := dial(t, f.url, opts, rpc.WithExtensions(setOf(t, here)))
 	if err := c.Call(ctx(t), procEcho, blob("first"), nil, rpc.MaxReply(64)); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +168,7 @@ func TestPieces(t *testing.T) {
 			t.Run(tr.name+name, func(t *testing.T) {
 				here, there := newSplitter(), newSplitter()
 				here.raw, there.raw = raw, raw
-				f, c := splitPair(t, tr.url, here, there, tr.opts...)
+				f, c := splitPair(t, tr.url, here, there, tr.opts)
 				for _, n := range sizes {
 					checkCalls(t, c, n)
 				}
@@ -303,7 +302,7 @@ func TestBadCuts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			here, there := newSplitter(), newSplitter()
 			here.spoil, there.spoil = spoil, spoil
-			f, c := splitPair(t, "loopback://127.0.0.1:0", here, there)
+			f, c := splitPair(t, "loopback://127.0.0.1:0", here, there, none)
 			if err := c.Call(ctx(t), procWrite, bulk(pattern(9000)), new(number)); err != nil {
 				t.Error(err)
 			}

@@ -81,23 +81,23 @@ func TestChunkLimits(t *testing.T) {
 	for _, settled := range []bool{true, false} {
 		for _, tc := range []struct {
 			name    string
-			opts    []rpc.Option
+			opts    rpc.ConnOption
 			read    bool
 			tooMuch func(h *wire.Header) (wire.ErrorBody, bool)
 			want    func(h *wire.Header) bool
 		}{
-			{"no Read chunks", nil, false, func(h *wire.Header) (wire.ErrorBody, bool) {
+			{"no Read chunks", none, false, func(h *wire.Header) (wire.ErrorBody, bool) {
 				return wire.ErrorBody{Code: wire.ErrReadChunks, Max: 0}, argumentChunks(h) > 0
 			}, func(h *wire.Header) bool {
 				return h.Proc == wire.NoMsg && len(h.Reads) > 0 && h.Reads[0].Position == 0
 			}},
-			{"no Write chunks", nil, true, func(h *wire.Header) (wire.ErrorBody, bool) {
+			{"no Write chunks", none, true, func(h *wire.Header) (wire.ErrorBody, bool) {
 				return wire.ErrorBody{Code: wire.ErrWriteChunks, Max: 0}, len(h.Writes) > 0
 			}, func(h *wire.Header) bool { return h.HasReply && h.Reply.Len() >= 9000 }},
-			{"three segments in a Read chunk", []rpc.Option{rpc.WithSegmentLength(1000)}, false, func(h *wire.Header) (wire.ErrorBody, bool) {
+			{"three segments in a Read chunk", rpc.WithSegmentLength(1000), false, func(h *wire.Header) (wire.ErrorBody, bool) {
 				return wire.ErrorBody{Code: wire.ErrSegments, Max: 3}, longest(h) > 3
 			}, func(h *wire.Header) bool { return longest(h) == 3 }},
-			{"a segment in a Write chunk", []rpc.Option{rpc.WithSegmentLength(1000)}, true, func(h *wire.Header) (wire.ErrorBody, bool) {
+			{"a segment in a Write chunk", rpc.WithSegmentLength(1000), true, func(h *wire.Header) (wire.ErrorBody, bool) {
 				return wire.ErrorBody{Code: wire.ErrSegments, Max: 1}, longest(h) > 1
 			}, func(h *wire.Header) bool { return longest(h) == 1 && len(h.Writes) == 1 }},
 		} {
@@ -129,7 +129,7 @@ func TestChunkLimits(t *testing.T) {
 						a.Reply = r.place(result(h.XID, opaque(pattern(9000))...), h.Reply)
 						r.send(enc(a))
 					}
-				}), append(tc.opts, rpc.WithVersions(2, 2))...)
+				}), tc.opts, rpc.WithVersions(2, 2))
 				if settled {
 					if err := ask(t, c); err != nil {
 						t.Fatal(err)

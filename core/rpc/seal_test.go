@@ -154,7 +154,7 @@ func (s *toyServer) Control(_ *rpcmsg.CallHeader, id any, args []byte) ([]byte, 
 	return args, nil
 }
 
-func toys(wraps bool) (*toyClient, rpc.Option) {
+func toys(wraps bool) (*toyClient, rpc.ServerOption) {
 	key := []byte("between us")
 	return &toyClient{user: "anna", key: key, wraps: wraps},
 		rpc.WithAuthFlavor(&toyServer{keys: map[string][]byte{"anna": key}, seen: map[string]bool{}})
@@ -167,8 +167,8 @@ func TestMechanism(t *testing.T) {
 		for _, wraps := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, wraps %v", tr.name, wraps), func(t *testing.T) {
 				toy, server := toys(wraps)
-				f := count(t, tr.url, append(tr.opts, server)...)
-				c := dial(t, f.url, append(tr.opts, rpc.WithAuth(toy))...)
+				f := count(t, tr.url, tr.opts, server)
+				c := dial(t, f.url, tr.opts, rpc.WithAuth(toy))
 				for _, n := range []int{0, 3, 900, 4000, 9000, 100_000} {
 					checkCalls(t, c, n)
 					var res onceResult

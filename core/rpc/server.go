@@ -21,7 +21,7 @@ import (
 
 // Server serves programs on any number of listeners.
 type Server struct {
-	opts     options
+	opts     serverOptions
 	programs atomic.Pointer[map[uint32]*program] // replaced whole by Register
 	workers  workers
 	draining atomic.Bool  // Shutdown or Close: no call is begun any more
@@ -54,11 +54,12 @@ type serverConn interface {
 	Counters() obs.Counters
 }
 
-// NewServer makes a server without programs. It panics on an option that cannot be used, as Register does on a procedure.
+// NewServer makes a server without programs. It panics with an *OptionError on an option that cannot be used, as Register
+// does on a procedure.
 func NewServer(opts ...ServerOption) *Server {
-	o, err := newOptions(opts)
+	o, err := newServerOptions(opts)
 	if err != nil {
-		panic("rpc: NewServer: " + err.Error())
+		panic(err)
 	}
 	s := &Server{opts: o, listeners: make(map[*Listener]struct{}), conns: make(map[serverConn]struct{})}
 	s.programs.Store(&map[uint32]*program{})

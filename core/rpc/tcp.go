@@ -44,7 +44,7 @@ type tcpCall struct {
 	err    error
 }
 
-func dialTCP(ctx context.Context, t Target, o *options) (link, error) {
+func dialTCP(ctx context.Context, t Target, o *clientOptions) (link, error) {
 	var d net.Dialer
 	if t.Local != "" {
 		addr, err := netip.ParseAddr(t.Local)

@@ -55,7 +55,7 @@ func TestKeepAlive(t *testing.T) {
 						})
 					}
 				})
-				opts := []rpc.Option{rpc.WithRetransmits(-1)}
+				opts := []rpc.ClientOption{rpc.WithRetransmits(-1)}
 				if tc.limit != 0 {
 					opts = append(opts, rpc.WithKeepAlive(tc.limit))
 				}
@@ -82,14 +82,14 @@ func TestKeepAlive(t *testing.T) {
 // TestStall: a connection on which nothing leaves any more is ended, by whoever finds it out.
 func TestStall(t *testing.T) {
 	for _, tc := range []struct {
-		opts  []rpc.Option
+		opts  rpc.ConnOption
 		after time.Duration
 	}{
-		{[]rpc.Option{rpc.WithStallTimeout(4 * time.Second)}, 4 * time.Second},
-		{nil, time.Minute},
+		{rpc.WithStallTimeout(4 * time.Second), 4 * time.Second},
+		{none, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := serve(t, "bare-stuck://127.0.0.1:0", tc.opts...)
+			f := serve(t, "bare-stuck://127.0.0.1:0", tc.opts)
 			r := rawDial(t, f.url)
 			start := time.Now()
 			r.send(enc(head(1, 2, wire.Msg)), echo(1))
@@ -125,19 +125,19 @@ func TestStall(t *testing.T) {
 func TestIdle(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
-		client, server []rpc.Option
+		client, server rpc.ConnOption
 		after          time.Duration
 	}{
-		{"default", nil, nil, 5 * time.Minute},
-		{"client", []rpc.Option{rpc.WithIdleTimeout(20 * time.Second)}, nil, 20 * time.Second},
-		{"server", nil, []rpc.Option{rpc.WithIdleTimeout(40 * time.Second)}, 40 * time.Second},
-		{"server's default", []rpc.Option{rpc.WithIdleTimeout(-1)}, nil, 6 * time.Minute},
-		{"never", []rpc.Option{rpc.WithIdleTimeout(-1)}, []rpc.Option{rpc.WithIdleTimeout(-1)}, 0},
+		{"default", none, none, 5 * time.Minute},
+		{"client", rpc.WithIdleTimeout(20 * time.Second), none, 20 * time.Second},
+		{"server", none, rpc.WithIdleTimeout(40 * time.Second), 40 * time.Second},
+		{"server's default", rpc.WithIdleTimeout(-1), none, 6 * time.Minute},
+		{"never", rpc.WithIdleTimeout(-1), rpc.WithIdleTimeout(-1), 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := serve(t, "loopback://127.0.0.1:0", tc.server...)
-				c := dial(t, f.url, append(tc.client, rpc.WithRetransmits(-1))...)
+				f := serve(t, "loopback://127.0.0.1:0", tc.server)
+				c := dial(t, f.url, tc.client, rpc.WithRetransmits(-1))
 				if err := ask(t, c); err != nil {
 					t.Fatal(err)
 				}

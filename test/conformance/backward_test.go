@@ -97,7 +97,7 @@ func backwardServer() []script {
 			> $a 00000001 00000002 00000000 00000000 00000000 00000000 accepted:0 00000001 "a" 000000
 			done "a"
 			count BackGranted 2`},
-		{name: "v2 backward chunks", opts: []rpc.Option{rpc.WithBackwardChunks()}, steps: boundV2 + `
+		{name: "v2 backward chunks", opts: []rpc.ClientOption{rpc.WithBackwardChunks()}, steps: boundV2 + `
 			back ECHO p:5000
 			< $x 00000002 00000008 00000001 00000000 $h 00000001 00000000 $h 000013b4 $o:8 00000000 00000000 00000000
 			read $h $o call:ECHO@$x 00001388 p:5000
@@ -152,7 +152,7 @@ func backwardClient() []script {
 			< $a 00000001 00000040 00000000 00000000 00000000 00000000 call:ECHO 00000001 "a" 000000
 			> $a 00000001 00000020 00000000 00000000 00000000 00000000 accepted:0 00000001 "a" 000000
 			done "a"`},
-		{name: "v2 backward chunks are served", serves: true, opts: []rpc.Option{rpc.WithBackwardChunks()}, steps: settleV2 + `
+		{name: "v2 backward chunks are served", serves: true, opts: []rpc.ClientOption{rpc.WithBackwardChunks()}, steps: settleV2 + `
 			mem A 64 rw "hello"
 			> 00000101 00000002 00000020 00000000 00000000 key:A 00000001 0000002c seg:A:5 00000000 00000000 00000000 call:WRITE 00000005
 			<inv key:A 00000101 00000002 00000008 00000000 00000001 00000000 00000000 00000000 00000000 accepted:0 00000005 "hello" 000000`},

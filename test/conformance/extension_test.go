@@ -136,7 +136,7 @@ type extended struct {
 }
 
 // option loads the extensions of a script.
-func (x *session) option() []rpc.Option {
+func (x *session) option() []rpc.ClientOption {
 	x.ext.trial = x.s.trial
 	if x.ext.trial == nil && x.s.props == nil {
 		return x.s.opts

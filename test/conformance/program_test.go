@@ -47,7 +47,7 @@ type house struct {
 }
 
 // newPrograms is the program without a listener: what a client serves to its server.
-func newPrograms(t testing.TB, opts ...rpc.Option) *house {
+func newPrograms(t testing.TB, opts ...rpc.ServerOption) *house {
 	t.Helper()
 	h := &house{held: make(chan struct{}, 256), release: make(chan struct{})}
 	back, err := rpc.NewBackchannel(rpc.WithRetransmits(-1))
@@ -64,9 +64,13 @@ func newPrograms(t testing.TB, opts ...rpc.Option) *house {
 }
 
 // newHouse serves the program at an address of the provider.
-func newHouse(t testing.TB, scheme string, opts ...rpc.Option) *house {
+func newHouse(t testing.TB, scheme string, opts ...rpc.ListenOption) *house {
 	t.Helper()
-	h := newPrograms(t, opts...)
+	return newPrograms(t).listen(t, scheme, opts...)
+}
+
+func (h *house) listen(t testing.TB, scheme string, opts ...rpc.ListenOption) *house {
+	t.Helper()
 	l, err := rpc.Listen(context.Background(), scheme+"://127.0.0.1:0", opts...)
 	if err != nil {
 		t.Fatal(err)

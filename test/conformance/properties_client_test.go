@@ -128,7 +128,7 @@ func propertiesClient() []script {
 			> $q 00000002 00000005 00000005 00000001 00000003 00000010 ` + bits(0) + " " + nobody + ` 00000000
 			ended 1 done 00000006
 			count Granted 5`},
-		script{name: "CONNPROP takes a credit until the peer is known", opts: []rpc.Option{rpc.WithCredits(2)}, steps: `
+		script{name: "CONNPROP takes a credit until the peer is known", opts: []rpc.ClientOption{rpc.WithCredits(2)}, steps: `
 			call NULL
 			peer
 			< $n 00000002 00000002 00000000 00000000 00000000 00000000 00000000 00000000 call:NULL
@@ -286,7 +286,7 @@ func propertiesClient() []script {
 			// 4096 fits everybody; the update comes when it is true and the peer takes updates
 			> 00000201 00000002 00000020 00000006 ` + set("rbsiz=4096") + " " + nobody + `
 			< * 00000002 00000040 00000009 ` + set("rbsiz=8192")},
-		script{name: "never below 4096", opts: []rpc.Option{rpc.WithInline(8192)}, props: &props.Options{ReceiveSize: 4096}, steps: introduced + `
+		script{name: "never below 4096", opts: []rpc.ClientOption{rpc.WithInline(8192)}, props: &props.Options{ReceiveSize: 4096}, steps: introduced + `
 			> 00000201 00000002 00000020 00000006 ` + set("rbsiz=4096") + " " + nobody + `
 			> 00000202 00000002 00000020 00000007 ` + set("rbsiz=1024") + `
 			< 00000202 00000002 00000001 00000008 ` + nobody + " " + bits(0) + ` 00000000`},

@@ -226,7 +226,7 @@ func propertiesServer() []script {
 			> $u 00000002 00000020 00000004 0000000a
 			< * 00000002 00000008 00000009 ` + set("depth=11") + `
 			good 2`},
-		script{name: "updates when many calls have come", opts: []rpc.Option{rpc.WithCredits(2)}, trial: &trial{offers: true}, steps: strings.ReplaceAll(withDepth, "00000040", "00000002") + `
+		script{name: "updates when many calls have come", opts: []rpc.ClientOption{rpc.WithCredits(2)}, trial: &trial{offers: true}, steps: strings.ReplaceAll(withDepth, "00000040", "00000002") + `
 			// more than could be under way when it was sent
 			offer ffffff10 00000009
 			< * 00000002 00000008 00000009 ` + set("depth=9") + `
@@ -284,7 +284,7 @@ func propertiesServer() []script {
 			> $u 00000002 00000020 00000004 0000000a
 			> 00000204 00000002 00000020 00000007 ` + set("rbsiz=8192") + `
 			< 00000204 00000002 00000040 00000008 ` + nobody + " " + bits(0) + ` 00000000`},
-		script{name: "RBSIZ lowered", opts: []rpc.Option{rpc.WithInline(8192)}, steps: `
+		script{name: "RBSIZ lowered", opts: []rpc.ClientOption{rpc.WithInline(8192)}, steps: `
 			// done at once, but never below 4096
 			good 2
 			> 00000201 00000002 00000020 00000006 00000000 00000000
@@ -322,7 +322,7 @@ func propertiesServer() []script {
 			< $x 00000002 00000008 00000000 00000000 00000000 00000000 00000000 00000000 call:ECHO 00000004 "back"
 			> $x 00000002 00000002 00000000 00000001 00000000 00000000 00000000 00000000 accepted:0 00000004 "back"
 			done "back"`},
-		script{name: "BRS is GENL", opts: []rpc.Option{rpc.WithBackwardChunks()}, steps: boundV2 + `
+		script{name: "BRS is GENL", opts: []rpc.ClientOption{rpc.WithBackwardChunks()}, steps: boundV2 + `
 			> 00000201 00000002 00000020 00000006 ` + set("brs=2") + " " + nobody + `
 			< * 00000002 00000008 00000006 ` + set("rbsiz=4096") + " " + nobody + `
 			level 2
@@ -343,7 +343,7 @@ func propertiesServer() []script {
 			< 00000206 00000002 00000040 00000004 00000002
 			limit 4096
 			good 2`},
-		script{name: "receives for operations when all credits are used", opts: []rpc.Option{rpc.WithCredits(2)}, trial: &trial{offers: true}, steps: strings.ReplaceAll(withDepth, "00000040", "00000002") + `
+		script{name: "receives for operations when all credits are used", opts: []rpc.ClientOption{rpc.WithCredits(2)}, trial: &trial{offers: true}, steps: strings.ReplaceAll(withDepth, "00000040", "00000002") + `
 			> 00000301 00000002 00000020 00000000 00000000 00000000 00000000 00000000 00000000 call:HOLD 00000000
 			> 00000302 00000002 00000020 00000000 00000000 00000000 00000000 00000000 00000000 call:HOLD 00000000
 			held 2

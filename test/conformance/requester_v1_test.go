@@ -7,10 +7,10 @@ import (
 )
 
 // v1only keeps a client to version 1.
-var v1only = []rpc.Option{rpc.WithVersions(1, 1), rpc.WithRetransmits(-1)}
+var v1only = []rpc.ClientOption{rpc.WithVersions(1, 1), rpc.WithRetransmits(-1)}
 
-func v1with(opts ...rpc.Option) []rpc.Option {
-	return append(append([]rpc.Option(nil), v1only...), opts...)
+func v1with(opts ...rpc.ClientOption) []rpc.ClientOption {
+	return append(append([]rpc.ClientOption(nil), v1only...), opts...)
 }
 
 // requesterV1: headers, credits and errors of version 1.
@@ -164,7 +164,7 @@ func requesterV1() []script {
 			< $a 00000001 00000040 00000000 00000000 00000000 00000000 call:ECHO 00000001 "a" 000000
 			> $a 00000001 00000020 00000000 00000000 00000000 00000000 accepted:0 00000009 "a"
 			fails Garbled`},
-		{name: "v1 lost connection", opts: []rpc.Option{rpc.WithVersions(1, 1)}, steps: `
+		{name: "v1 lost connection", opts: []rpc.ClientOption{rpc.WithVersions(1, 1)}, steps: `
 			// never a second time on the connection that carried it; the same XID on the next
 			call ECHO "a"
 			peer
@@ -175,7 +175,7 @@ func requesterV1() []script {
 			< $a 00000001 00000040 00000000 00000000 00000000 00000000 call:ECHO 00000001 "a" 000000
 			> $a 00000001 00000020 00000000 00000000 00000000 00000000 accepted:0 00000001 "a" 000000
 			done "a"`},
-		{name: "v1 one credit on a new connection", opts: []rpc.Option{rpc.WithVersions(1, 1)}, steps: `
+		{name: "v1 one credit on a new connection", opts: []rpc.ClientOption{rpc.WithVersions(1, 1)}, steps: `
 			call ECHO "a"
 			peer
 			< $a 00000001 00000040 00000000 00000000 00000000 00000000 call:ECHO 00000001 "a" 000000
@@ -212,7 +212,7 @@ func requesterV1() []script {
 			read $h $o call:ECHO@$b 000003b9 p:953 000000
 			> $b 00000001 00000020 00000000 00000000 00000000 00000000 accepted:0 00000001 "b" 000000
 			done "b"`},
-		{name: "v1 private data of the next connection", private: "f6ab0e18 01 01 03 01", opts: []rpc.Option{rpc.WithVersions(1, 1)}, steps: settleV1 + `
+		{name: "v1 private data of the next connection", private: "f6ab0e18 01 01 03 01", opts: []rpc.ClientOption{rpc.WithVersions(1, 1)}, steps: settleV1 + `
 			call ECHO p:1500
 			< $a 00000001 00000040 00000000 00000000 00000000 00000000 call:ECHO 000005dc p:1500
 			> $a 00000001 00000020 00000000 00000000 00000000 00000000 accepted:0 00000001 "a" 000000

@@ -81,7 +81,7 @@ func requesterV2() []script {
 			< $x 00000002 00000040 00000000 00000000 00000000 00000000 00000000 00000000 call:ECHO 00000001 "x" 000000
 			> $x 00000002 00000040 00000004 00000001 00000003 00000007
 			fails Version`},
-		{name: "v2 and nothing else", opts: []rpc.Option{rpc.WithVersions(2, 2)}, steps: `
+		{name: "v2 and nothing else", opts: []rpc.ClientOption{rpc.WithVersions(2, 2)}, steps: `
 			call ECHO "x"
 			peer
 			< $x 00000002 00000040 00000000 00000000 00000000 00000000 00000000 00000000 call:ECHO 00000001 "x" 000000
@@ -176,7 +176,7 @@ func requesterV2() []script {
 			> $a 00000002 00000020 00000000 00000001 00001234 00000000 00000000 00000000 accepted:0 00000001 "a" 000000
 			done "a"
 			count BadInvalidate 0`},
-		{name: "v2 several read chunks", opts: []rpc.Option{rpc.WithMoveAbove(100)}, steps: settleV2 + `
+		{name: "v2 several read chunks", opts: []rpc.ClientOption{rpc.WithMoveAbove(100)}, steps: settleV2 + `
 			// positions count the first chunk and its round-up
 			call JOIN p:101 7 p:201
 			< $x 00000002 00000040 00000000 00000000 $h 00000001 0000002c $h 00000065 $o:8 00000001 0000009c $i 000000c9 $p:8 00000000 00000000 00000000 call:JOIN 00000065 00000007 000000c9
@@ -199,7 +199,7 @@ func requesterV2() []script {
 			write $h $o accepted:0@$x 00001000 p:4096
 			> $x 00000002 00000020 00000001 00000001 00000000 00000000 00000000 00000001 00000001 $h 0000101c $o
 			done p:4096`},
-		{name: "v2 no read chunks", opts: []rpc.Option{rpc.WithMoveAbove(100)}, steps: settleV2 + `
+		{name: "v2 no read chunks", opts: []rpc.ClientOption{rpc.WithMoveAbove(100)}, steps: settleV2 + `
 			// READ_CHUNKS, 0: the same XID with the message at position zero, and the next call like that at once
 			call WRITE p:5001
 			< $x 00000002 00000040 00000000 00000000 $h 00000001 0000002c $h 00001389 $o:8 00000000 00000000 00000000 call:WRITE 00001389

@@ -13,7 +13,7 @@ func responderV1() []script {
 		{name: "v1 inline", steps: `
 			> 00000101 00000001 00000020 00000000 00000000 00000000 00000000 call:ECHO 00000005 "hello" 000000
 			< 00000101 00000001 00000040 00000000 00000000 00000000 00000000 accepted:0 00000005 "hello" 000000`},
-		{name: "v1 grants what it has", opts: []rpc.Option{rpc.WithCredits(7)}, steps: `
+		{name: "v1 grants what it has", opts: []rpc.ClientOption{rpc.WithCredits(7)}, steps: `
 			// asked for 32, for 0, for more than there is: always the same 7
 			> 00000101 00000001 00000020 00000000 00000000 00000000 00000000 call:ECHO 00000000
 			< 00000101 00000001 00000007 00000000 00000000 00000000 00000000 accepted:0 00000000
@@ -21,7 +21,7 @@ func responderV1() []script {
 			< 00000102 00000001 00000007 00000000 00000000 00000000 00000000 accepted:0 00000000
 			> 00000103 00000001 ffffffff 00000000 00000000 00000000 00000000 call:ECHO 00000000
 			< 00000103 00000001 00000007 00000000 00000000 00000000 00000000 accepted:0 00000000`},
-		{name: "v1 as many calls as granted", opts: []rpc.Option{rpc.WithCredits(4)}, steps: holds(4) + `
+		{name: "v1 as many calls as granted", opts: []rpc.ClientOption{rpc.WithCredits(4)}, steps: holds(4) + `
 			held 4
 			release
 			< $a 00000001 00000004 00000000 00000000 00000000 00000000 accepted:0 00000000
@@ -29,7 +29,7 @@ func responderV1() []script {
 			< $c 00000001 00000004 00000000 00000000 00000000 00000000 accepted:0 00000000
 			< $d 00000001 00000004 00000000 00000000 00000000 00000000 accepted:0 00000000
 			good 1`},
-		{name: "v1 more calls than granted", opts: []rpc.Option{rpc.WithCredits(2)}, steps: "good 1" + holds(8) + `
+		{name: "v1 more calls than granted", opts: []rpc.ClientOption{rpc.WithCredits(2)}, steps: "good 1" + holds(8) + `
 			held 8 // two credits, and the six receives for messages without a call
 			> 00000301 00000001 00000020 00000000 00000000 00000000 00000000 call:HOLD 00000000
 			closed`},
@@ -48,7 +48,7 @@ func responderV1() []script {
 			// an RDMA_ERROR is not answered, whatever its version
 			> 00000102 00000003 00000020 00000004 00000001 00000001 00000001
 			good 1`},
-		{name: "v1 ERR_VERS of a server with version 1 only", opts: []rpc.Option{rpc.WithVersions(1, 1)}, steps: `
+		{name: "v1 ERR_VERS of a server with version 1 only", opts: []rpc.ClientOption{rpc.WithVersions(1, 1)}, steps: `
 			> 00000101 00000002 00000020 00000000 00000000 00000000 00000000 00000000 00000000 call:ECHO 00000000
 			< 00000101 00000002 00000040 00000004 00000001 00000001 00000001
 			good 1`},

@@ -52,7 +52,7 @@ func (l *lines) WithGroup(string) slog.Handler             { return l }
 // TestBadMessagesAreNotLogged: what a peer can send without end makes counts, not lines (T-31).
 func TestBadMessagesAreNotLogged(t *testing.T) {
 	var l lines
-	h := newHouse(t, "loopback", rpc.WithLog(slog.New(&l)))
+	h := newPrograms(t, rpc.WithLog(slog.New(&l))).listen(t, "loopback", rpc.WithLog(slog.New(&l)))
 	p := dialPeer(t, octets.Open(t, "loopback"), h.url, nil)
 	done := []byte{0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 3} // RDMA_DONE
 	for n := uint64(1); n <= 1000; n++ {

@@ -79,12 +79,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // word) and $name: any word, the same where the name comes again; $name:8 takes eight octets; $name+1 is the word that follows on it.
 type script struct {
 	name    string
-	private string        // what the peer says of itself, in hexadecimal; "": 4096 octets both ways; "none": nothing
-	only    string        // a provider; "": every one
-	query   string        // options of our client's provider
-	opts    []rpc.Option  // ours
-	wait    time.Duration // of quiet
-	serves  bool          // our client serves the program to its server
+	private string             // what the peer says of itself, in hexadecimal; "": 4096 octets both ways; "none": nothing
+	only    string             // a provider; "": every one
+	query   string             // options of our client's provider
+	opts    []rpc.ClientOption // ours; those of a server are ListenOptions too
+	wait    time.Duration      // of quiet
+	serves  bool               // our client serves the program to its server
 	props   *props.Options
 	trial   *trial // how the extension of the scripts is; it is loaded with props too
 	steps   string
@@ -167,7 +167,7 @@ func runScript(t *testing.T, s *script, scheme string, client bool) {
 		x.door = listenPeer(t, scheme, x.dom, x.private)
 		opts := x.option()
 		if s.serves {
-			x.house = newPrograms(t, s.opts...)
+			x.house = newPrograms(t)
 			opts = append(slices.Clone(opts), rpc.WithPrograms(x.house.srv))
 		}
 		c, err := rpc.NewClient(x.door.url+s.query, opts...)
@@ -182,7 +182,7 @@ func runScript(t *testing.T, s *script, scheme string, client bool) {
 			}
 		})
 	} else {
-		x.house = newHouse(t, scheme, x.option()...)
+		x.house = newHouse(t, scheme, listening(t, x.option())...)
 		t.Cleanup(func() {
 			x.house.srv.Close()
 			x.house.back.Close()
@@ -193,6 +193,19 @@ func runScript(t *testing.T, s *script, scheme string, client bool) {
 		x.peer = dialPeer(t, x.dom, x.house.url, x.private)
 	}
 	x.run(s.steps)
+}
+
+// listening are a script's options for a listener.
+func listening(t *testing.T, opts []rpc.ClientOption) (l []rpc.ListenOption) {
+	t.Helper()
+	for _, opt := range opts {
+		o, ok := opt.(rpc.ListenOption)
+		if !ok {
+			t.Fatalf("an option of a server's script that is none of a listener: %T", opt)
+		}
+		l = append(l, o)
+	}
+	return l
 }
 
 // run goes through steps, line by line.

@@ -175,7 +175,7 @@ func inlineLimit(version uint32, private []byte) int {
 // TestOverrun: a client with more calls in flight than it was granted loses its connection (RFC 8166 §3.3.1).
 func TestOverrun(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
-		h := serve(t, url, rpc.WithCredits(4), rpc.WithWorkers(64))
+		h := serveBy(t, rpc.NewServer(rpc.WithWorkers(64)), url, rpc.WithCredits(4))
 		defer close(h.wake)
 		dom, addr := open(t, h.url)
 		for v := uint32(1); v <= 2; v++ {

@@ -69,9 +69,14 @@ type host struct {
 	stand *bystander
 }
 
-func serve(t *testing.T, url string, opts ...rpc.Option) *host {
+func serve(t *testing.T, url string, opts ...rpc.ListenOption) *host {
 	t.Helper()
-	h := &host{t: t, srv: rpc.NewServer(opts...), wake: make(chan struct{})}
+	return serveBy(t, rpc.NewServer(), url, opts...)
+}
+
+func serveBy(t *testing.T, srv *rpc.Server, url string, opts ...rpc.ListenOption) *host {
+	t.Helper()
+	h := &host{t: t, srv: srv, wake: make(chan struct{})}
 	h.srv.Register(program, 1,
 		rpc.Method{Proc: echoProc, Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
 			b := r.Args.Opaque(1 << 20)

@@ -54,13 +54,13 @@ type guarded struct {
 func guard(t testing.TB, set *ext.Set) *guarded {
 	t.Helper()
 	g := &guarded{}
-	opts := []rpc.Option{rpc.WithExtensions(set), rpc.WithServerInterceptor(func(ctx context.Context, r *rpc.Request, next rpc.HandlerFunc) error {
+	g.Server = echoServer(rpc.WithServerInterceptor(func(ctx context.Context, r *rpc.Request, next rpc.HandlerFunc) error {
 		if r.Proc != 0 {
 			g.executed.Add(1)
 		}
 		return next(ctx, r)
-	})}
-	g.Server, g.url = server(t, "iwarp://127.0.0.1:0", opts...)
+	}))
+	g.url = serveWith(t, g.Server, "iwarp://127.0.0.1:0", rpc.WithExtensions(set))
 	return g
 }
 
@@ -157,7 +157,7 @@ func TestHostAuthTranslated(t *testing.T) {
 func TestHostAuthStrangers(t *testing.T) {
 	bothWays(t, hostauth.Name, func(t *testing.T, with func(map[string]string) *extensions.Loaded) {
 		g := guard(t, with(keys(t, keyOne)).Set())
-		for name, opts := range map[string][]rpc.Option{
+		for name, opts := range map[string][]rpc.ClientOption{
 			"no extension":    nil,
 			"properties only": {rpc.WithExtensions(withoutAuth(t))},
 		} {

@@ -18,11 +18,11 @@ import (
 
 // caller is a client and server with ten idle plugins, or none, and what makes one call.
 func caller(t testing.TB, loaded *extensions.Loaded) func() {
-	var opts []rpc.Option
+	exts := rpc.WithExtensions(nil)
 	if loaded != nil {
-		opts = append(opts, rpc.WithExtensions(loaded.Set()))
+		exts = rpc.WithExtensions(loaded.Set())
 	}
-	c := dial(t, serve(t, "loopback://127.0.0.1:0", opts...), opts...)
+	c := dial(t, serve(t, "loopback://127.0.0.1:0", exts), exts)
 	in, out := make(blob, 64), make(blob, 0, 64)
 	call := func() {
 		if err := c.Call(context.Background(), echo, &in, &out); err != nil {

@@ -128,13 +128,18 @@ func (b blob) MarshalXDR(w *xdr.Writer)    { w.Opaque(b) }
 func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.Opaque(1<<16)...) }
 
 // serve is a server that echoes, and its URL.
-func serve(t testing.TB, url string, opts ...rpc.Option) string {
+func serve(t testing.TB, url string, opts ...rpc.ListenOption) string {
 	_, url = server(t, url, opts...)
 	return url
 }
 
-func server(t testing.TB, url string, opts ...rpc.Option) (*rpc.Server, string) {
+func server(t testing.TB, url string, opts ...rpc.ListenOption) (*rpc.Server, string) {
 	t.Helper()
+	srv := echoServer()
+	return srv, serveWith(t, srv, url, opts...)
+}
+
+func echoServer(opts ...rpc.ServerOption) *rpc.Server {
 	srv := rpc.NewServer(opts...)
 	srv.Register(echo.Program, echo.Version, rpc.Method{Proc: echo, Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
 		b := r.Args.Opaque(1 << 16)
@@ -144,10 +149,10 @@ func server(t testing.TB, url string, opts ...rpc.Option) (*rpc.Server, string) 
 		r.Results.Opaque(b)
 		return nil
 	}})
-	return srv, serveWith(t, srv, url, opts...)
+	return srv
 }
 
-func serveWith(t testing.TB, srv *rpc.Server, url string, opts ...rpc.Option) string {
+func serveWith(t testing.TB, srv *rpc.Server, url string, opts ...rpc.ListenOption) string {
 	t.Helper()
 	l, err := rpc.Listen(context.Background(), url, opts...)
 	if err != nil {
@@ -167,7 +172,7 @@ func serveWith(t testing.TB, srv *rpc.Server, url string, opts ...rpc.Option) st
 	return l.URL()
 }
 
-func dial(t testing.TB, url string, opts ...rpc.Option) *rpc.Client {
+func dial(t testing.TB, url string, opts ...rpc.ClientOption) *rpc.Client {
 	t.Helper()
 	c, err := rpc.NewClient(url, opts...)
 	if err != nil {

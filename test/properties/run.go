@@ -218,10 +218,10 @@ func without(t *testing.T, p plan) {
 func version1(t *testing.T, p plan) {
 	w := prepare(t, p)
 	if p.tested == atClient {
-		p.server = []rpc.Option{rpc.WithVersions(1, 1)}
+		p.server = []rpc.ListenOption{rpc.WithVersions(1, 1)}
 		p.host = "127.0.0.2" // clients remember which servers know only version 1 (D-5), and a later server may have its port
 	} else {
-		p.client = []rpc.Option{rpc.WithVersions(1, 1)}
+		p.client = []rpc.ClientOption{rpc.WithVersions(1, 1)}
 	}
 	w.connect(p)
 	w.calls(4, 10000)()
@@ -234,8 +234,8 @@ func version1(t *testing.T, p plan) {
 func backward(t *testing.T, p plan) {
 	programs := rpc.NewServer()
 	defer programs.Close()
-	p.client = []rpc.Option{rpc.WithPrograms(programs), rpc.WithBackwardChunks()}
-	p.server = []rpc.Option{rpc.WithBackwardChunks()}
+	p.client = []rpc.ClientOption{rpc.WithPrograms(programs), rpc.WithBackwardChunks()}
+	p.server = []rpc.ListenOption{rpc.WithBackwardChunks()}
 	inline := ext.BackwardInline
 	if p.tested == atClient {
 		p.options = map[string]string{"backward": "inline"}
@@ -336,9 +336,9 @@ func raised(t *testing.T, p plan) {
 // lowered: RBSIZ at the peer's request (v2 draft §5.2.1, D-22).
 func lowered(t *testing.T, p plan) {
 	if p.tested == atClient {
-		p.client = []rpc.Option{rpc.WithInline(32768)}
+		p.client = []rpc.ClientOption{rpc.WithInline(32768)}
 	} else {
-		p.server = []rpc.Option{rpc.WithInline(32768)}
+		p.server = []rpc.ListenOption{rpc.WithInline(32768)}
 	}
 	w := prepare(t, p)
 	w.connect(p)

@@ -41,8 +41,8 @@ type plan struct {
 	other   props.Options     // of its peer
 	lonely  bool              // the peer has no extensions at all
 	host    string            // of the server; "": 127.0.0.1
-	client  []rpc.Option
-	server  []rpc.Option
+	client  []rpc.ClientOption
+	server  []rpc.ListenOption
 }
 
 type side int
@@ -155,15 +155,15 @@ func (w *world) connect(p plan) {
 	w.t.Helper()
 	exts := [2]ext.Extension{w.ref, w.ref}
 	exts[p.tested] = p.make(w.t, p.options)
-	option := func(i side) []rpc.Option {
+	option := func(i side) rpc.ConnOption {
 		if p.lonely && i != p.tested {
-			return nil
+			return rpc.WithExtensions(nil)
 		}
 		set, err := ext.NewSet(exts[i], w.probes[i])
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		return []rpc.Option{rpc.WithExtensions(set)}
+		return rpc.WithExtensions(set)
 	}
 	srv := rpc.NewServer()
 	srv.Register(program, 1,
@@ -176,7 +176,7 @@ func (w *world) connect(p plan) {
 			r.Results.Opaque(b)
 			return nil
 		}})
-	l, err := rpc.Listen(w.ctx, p.scheme+"://"+cmp.Or(p.host, "127.0.0.1")+":0", append(option(atServer), p.server...)...)
+	l, err := rpc.Listen(w.ctx, p.scheme+"://"+cmp.Or(p.host, "127.0.0.1")+":0", append([]rpc.ListenOption{option(atServer)}, p.server...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func (w *world) connect(p plan) {
 	if w.file != nil {
 		t = w.file
 	}
-	w.client, err = rpc.NewClient(l.URL(), append(append(option(atClient), rpc.WithTap(t)), p.client...)...)
+	w.client, err = rpc.NewClient(l.URL(), append([]rpc.ClientOption{option(atClient), rpc.WithTap(t)}, p.client...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -27,9 +27,10 @@ type world struct {
 	provider verbs.Provider
 	fabric   string // for people
 	plan     faults.Plan
-	shared   []rpc.Option // of both ends
-	server   []rpc.Option
-	client   []rpc.Option
+	shared   []rpc.ConnOption // of both ends
+	listener []rpc.ListenOption
+	server   []rpc.ServerOption
+	client   []rpc.ClientOption
 	inline   bool // ECHO runs on the reading goroutine
 	slow     time.Duration
 	flips    bool          // bits change under way
@@ -71,10 +72,10 @@ func newWorld(seed uint64) *world {
 	often := func(n int) bool { return r.IntN(n) == 0 }
 
 	if w.backward = often(3); w.backward {
-		w.server = append(w.server, rpc.WithBackwardCredits(1+r.IntN(4)))
+		w.listener = append(w.listener, rpc.WithBackwardCredits(1+r.IntN(4)))
 		w.client = append(w.client, rpc.WithBackwardCredits(1+r.IntN(4)))
 		if often(2) {
-			w.server, w.client = append(w.server, rpc.WithBackwardChunks()), append(w.client, rpc.WithBackwardChunks())
+			w.shared = append(w.shared, rpc.WithBackwardChunks())
 		}
 	}
 	p := &w.plan
@@ -107,11 +108,9 @@ func newWorld(seed uint64) *world {
 		w.provider, w.fabric = w.stream(r), "iwarp"
 	}
 
-	w.shared = []rpc.Option{
-		rpc.WithInline([]int{4096, 4096, 8192}[r.IntN(3)]),
-		rpc.WithCancelWait(time.Millisecond),
-	}
-	w.server = append(w.server, rpc.WithCredits(1+r.IntN(16)), rpc.WithWorkers(1+r.IntN(8)))
+	w.shared = append(w.shared, rpc.WithInline([]int{4096, 4096, 8192}[r.IntN(3)]), rpc.WithCancelWait(time.Millisecond))
+	w.listener = append(w.listener, rpc.WithCredits(1+r.IntN(16)))
+	w.server = append(w.server, rpc.WithWorkers(1+r.IntN(8)))
 	w.client = append(w.client, rpc.WithCredits(1+r.IntN(16)), rpc.WithConnections(1+r.IntN(2)), rpc.WithRetransmits(1000), rpc.WithLossLimit(1000))
 	if often(3) {
 		w.client = append(w.client, rpc.WithSegmentLength(512+r.IntN(4096)))
@@ -123,7 +122,7 @@ func newWorld(seed uint64) *world {
 	case 0:
 		w.shared = append(w.shared, rpc.WithVersions(1, 1))
 	case 1:
-		w.server = append(w.server, rpc.WithVersions(1, 1))
+		w.listener = append(w.listener, rpc.WithVersions(1, 1))
 	}
 	return w
 }
@@ -199,7 +198,7 @@ func (s *stage) play(tb testing.TB, w *world) {
 			svc.back = append(svc.back, b)
 		}
 	}
-	srv := rpc.NewServer(append([]rpc.Option{rpc.WithLog(log)}, w.server...)...)
+	srv := rpc.NewServer(append(w.server, rpc.WithLog(log))...)
 	svc.register(srv, w.inline)
 	ctx, stop := context.WithCancel(context.Background())
 	var house sync.WaitGroup
@@ -214,7 +213,7 @@ func (s *stage) play(tb testing.TB, w *world) {
 	var backers sync.WaitGroup
 	var programs []*rpc.Server
 	for i := range w.clients {
-		opts := append(append([]rpc.Option{}, w.shared...), w.client...)
+		opts := append([]rpc.ClientOption{rpc.ConnOptions(w.shared...)}, w.client...)
 		if w.backward {
 			a := &answerer{book: w.book, seen: map[uint64]int{}}
 			p := rpc.NewServer(rpc.WithLog(log))
@@ -285,7 +284,7 @@ func within(d time.Duration, done func() bool) bool {
 // listen serves until ctx ends, and begins anew as often as w wants it.
 func (w *world) listen(ctx context.Context, srv *rpc.Server, url string, ready func()) {
 	for i := 0; ; i++ {
-		l, err := rpc.Listen(ctx, url, append(append([]rpc.Option{}, w.shared...), w.server...)...)
+		l, err := rpc.Listen(ctx, url, append([]rpc.ListenOption{rpc.ConnOptions(w.shared...)}, w.listener...)...)
 		if err != nil {
 			w.book.errorf("Listen: %v", err)
 		}

@@ -35,13 +35,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var transports = []struct {
 	name string
 	url  string
-	opts []rpc.Option
+	opts []rpc.ConnOption
 }{
 	{"v2", "loopback://127.0.0.1:0", nil},
-	{"v1", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}},
-	{"v1, all moved", "loopback://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1), rpc.WithMoveAbove(1), rpc.WithSegmentLength(65536)}},
+	{"v1", "loopback://127.0.0.1:0", []rpc.ConnOption{rpc.WithVersions(1, 1)}},
+	{"v1, all moved", "loopback://127.0.0.1:0", []rpc.ConnOption{rpc.WithVersions(1, 1), rpc.WithMoveAbove(1), rpc.WithSegmentLength(65536)}},
 	{"iwarp v2", "iwarp://127.0.0.1:0", nil},
-	{"iwarp v1", "iwarp://127.0.0.1:0", []rpc.Option{rpc.WithVersions(1, 1)}},
+	{"iwarp v1", "iwarp://127.0.0.1:0", []rpc.ConnOption{rpc.WithVersions(1, 1)}},
 	{"tcp", "tcp://127.0.0.1:0", nil},
 }
 
@@ -53,7 +53,7 @@ type served struct {
 	fs  *nfs.FS
 }
 
-func serve(t testing.TB, url string, so server3.Options, opts ...rpc.Option) *served {
+func serve(t testing.TB, url string, so server3.Options, opts ...rpc.ConnOption) *served {
 	t.Helper()
 	dir := t.TempDir()
 	so.Async = true
@@ -66,17 +66,17 @@ func serve(t testing.TB, url string, so server3.Options, opts ...rpc.Option) *se
 	}
 	srv := rpc.NewServer()
 	s.Register(srv)
-	l := listen(t, srv, url, opts...)
+	l := listen(t, srv, url, rpc.ConnOptions(opts...))
 	t.Cleanup(func() { s.Close() })
 	sv := &served{dir: dir, url: l}
-	sv.c = dial(t, l, opts...)
+	sv.c = dial(t, l, rpc.ConnOptions(opts...))
 	if sv.fs, _, err = nfs.Mount(t.Context(), sv.c, "/", nil); err != nil {
 		t.Fatal(err)
 	}
 	return sv
 }
 
-func listen(t testing.TB, srv *rpc.Server, url string, opts ...rpc.Option) string {
+func listen(t testing.TB, srv *rpc.Server, url string, opts ...rpc.ListenOption) string {
 	t.Helper()
 	l, err := rpc.Listen(context.Background(), url, opts...)
 	if err != nil {
@@ -91,7 +91,7 @@ func listen(t testing.TB, srv *rpc.Server, url string, opts ...rpc.Option) strin
 	return l.URL()
 }
 
-func dial(t testing.TB, url string, opts ...rpc.Option) *rpc.Client {
+func dial(t testing.TB, url string, opts ...rpc.ClientOption) *rpc.Client {
 	t.Helper()
 	opts = append(slices.Clone(opts), rpc.WithAuthSys(rpcmsg.Sys{Machine: "test"}))
 	c, err := rpc.NewClient(url, opts...)

@@ -90,7 +90,7 @@ func (r *raw) pieces(xid uint32, msg []byte, each int) {
 // greeted is a raw client with whom the server uses the extension.
 func greeted(t testing.TB) (*pair, *raw) {
 	t.Helper()
-	p := connect(t, urls[0], []rpc.Option{loaded(t, 0)}, []rpc.Option{loaded(t, 0)})
+	p := connect(t, urls[0], []rpc.ClientOption{loaded(t, 0)}, []rpc.ListenOption{loaded(t, 0)})
 	r := rawDial(t, p.c.Target().String())
 	r.echo(1, 10)
 	h := rawHead(2, wire.ConnProp)
@@ -298,7 +298,7 @@ func TestCallsGoOtherwise(t *testing.T) {
 		t.Fatal(err)
 	}
 	mute.Extension = x
-	p := connect(t, urls[1], []rpc.Option{loaded(t, 0)}, []rpc.Option{set(t, props.New(props.Options{}), mute)})
+	p := connect(t, urls[1], []rpc.ClientOption{loaded(t, 0)}, []rpc.ListenOption{set(t, props.New(props.Options{}), mute)})
 	p.greet(t)
 	mute.mute.Store(true)
 	var wg sync.WaitGroup
@@ -325,7 +325,7 @@ func TestRepliesGoOtherwise(t *testing.T) {
 		t.Fatal(err)
 	}
 	mute := &silent{Extension: x}
-	p := connect(t, urls[0], []rpc.Option{set(t, props.New(props.Options{}), mute)}, []rpc.Option{loaded(t, 0)})
+	p := connect(t, urls[0], []rpc.ClientOption{set(t, props.New(props.Options{}), mute)}, []rpc.ListenOption{loaded(t, 0)})
 	p.greet(t)
 	mute.mute.Store(true)
 	for range 40 {

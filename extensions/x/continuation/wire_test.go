@@ -67,8 +67,8 @@ type pair struct {
 	hold  chan struct{} // ONCE's, if not nil
 }
 
-func programs(p *pair, opts ...rpc.Option) *rpc.Server {
-	srv := rpc.NewServer(opts...)
+func programs(p *pair) *rpc.Server {
+	srv := rpc.NewServer()
 	echo := func(_ context.Context, r *rpc.Request) error {
 		b := r.Args.Opaque(64 << 20)
 		if err := r.Args.Done(); err != nil {
@@ -106,7 +106,7 @@ func programs(p *pair, opts ...rpc.Option) *rpc.Server {
 	return srv
 }
 
-func set(t testing.TB, exts ...ext.Extension) rpc.Option {
+func set(t testing.TB, exts ...ext.Extension) rpc.ConnOption {
 	t.Helper()
 	s, err := ext.NewSet(exts...)
 	if err != nil {
@@ -116,7 +116,7 @@ func set(t testing.TB, exts ...ext.Extension) rpc.Option {
 }
 
 // loaded is the extension and the carrier that it needs.
-func loaded(t testing.TB, most int) rpc.Option {
+func loaded(t testing.TB, most int) rpc.ConnOption {
 	t.Helper()
 	x, err := New(Options{Max: most})
 	if err != nil {
@@ -125,7 +125,7 @@ func loaded(t testing.TB, most int) rpc.Option {
 	return set(t, props.New(props.Options{}), x)
 }
 
-func connect(t testing.TB, url string, here, there []rpc.Option) *pair {
+func connect(t testing.TB, url string, here []rpc.ClientOption, there []rpc.ListenOption) *pair {
 	t.Helper()
 	p := new(pair)
 	var err error
@@ -133,7 +133,7 @@ func connect(t testing.TB, url string, here, there []rpc.Option) *pair {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.back.Close() })
-	p.srv = programs(p, there...)
+	p.srv = programs(p)
 	l, err := rpc.Listen(context.Background(), url, there...)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func connect(t testing.TB, url string, here, there []rpc.Option) *pair {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	p.c, err = rpc.NewClient(l.URL(), append([]rpc.Option{rpc.WithPrograms(local)}, here...)...)
+	p.c, err = rpc.NewClient(l.URL(), append([]rpc.ClientOption{rpc.WithPrograms(local)}, here...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestNothingIsMoved(t *testing.T) {
 	for _, url := range urls {
 		for _, most := range []int{8192, 0, MaxMax} {
 			t.Run(fmt.Sprint(url[:5], most), func(t *testing.T) {
-				p := connect(t, url, []rpc.Option{loaded(t, most)}, []rpc.Option{loaded(t, most)})
+				p := connect(t, url, []rpc.ClientOption{loaded(t, most)}, []rpc.ListenOption{loaded(t, most)})
 				p.greet(t)
 				if most == 0 {
 					most = DefaultMax
@@ -277,7 +277,7 @@ func TestNothingIsMoved(t *testing.T) {
 
 // TestSidesDiffer: each side assembles what it has announced itself.
 func TestSidesDiffer(t *testing.T) {
-	p := connect(t, urls[0], []rpc.Option{loaded(t, 8192)}, []rpc.Option{loaded(t, 65536)})
+	p := connect(t, urls[0], []rpc.ClientOption{loaded(t, 8192)}, []rpc.ListenOption{loaded(t, 65536)})
 	p.greet(t)
 	before := p.c.Counters()
 	var got number
@@ -297,7 +297,7 @@ func TestSidesDiffer(t *testing.T) {
 
 // TestPeerWithout: with a peer that does not know the extension everything is as without.
 func TestPeerWithout(t *testing.T) {
-	for name, there := range map[string][]rpc.Option{
+	for name, there := range map[string][]rpc.ListenOption{
 		"nothing": nil, "properties": {set(t, props.New(props.Options{}))}, "version 1": {rpc.WithVersions(1, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestPeerWithout(t *testing.T) {
 			if name == "version 1" { // clients remember such a server (D-5), and a later one may have its port
 				url = strings.Replace(url, "127.0.0.1", "127.0.0.2", 1)
 			}
-			p := connect(t, url, []rpc.Option{loaded(t, 0)}, there)
+			p := connect(t, url, []rpc.ClientOption{loaded(t, 0)}, there)
 			for range 5 {
 				p.calls(t, 20000)
 				time.Sleep(time.Millisecond)
@@ -323,8 +323,8 @@ func TestManyBothWays(t *testing.T) {
 	for _, url := range urls {
 		for _, credits := range []int{4, 64} {
 			t.Run(fmt.Sprint(url[:5], credits), func(t *testing.T) {
-				opts := []rpc.Option{loaded(t, 0), rpc.WithCredits(credits), rpc.WithBackwardCredits(8)}
-				p := connect(t, url, opts, opts)
+				opts := rpc.ConnOptions(loaded(t, 0), rpc.WithCredits(credits), rpc.WithBackwardCredits(8))
+				p := connect(t, url, []rpc.ClientOption{opts}, []rpc.ListenOption{opts})
 				p.greet(t)
 				if err := p.c.Call(ctx(t), procBind, nil, nil); err != nil {
 					t.Fatal(err)
@@ -382,7 +382,7 @@ func TestManyBothWays(t *testing.T) {
 
 // TestBackwardBeyondInline: backward calls without chunks are as long as the pieces allow, and no longer.
 func TestBackwardBeyondInline(t *testing.T) {
-	p := connect(t, urls[0], []rpc.Option{loaded(t, 0)}, []rpc.Option{loaded(t, 0)})
+	p := connect(t, urls[0], []rpc.ClientOption{loaded(t, 0)}, []rpc.ListenOption{loaded(t, 0)})
 	p.greet(t)
 	if err := p.c.Call(ctx(t), procBind, nil, nil); err != nil {
 		t.Fatal(err)
@@ -402,7 +402,7 @@ func TestBackwardBeyondInline(t *testing.T) {
 func TestLostHalfway(t *testing.T) {
 	for _, url := range urls {
 		t.Run(url[:5], func(t *testing.T) {
-			p := connect(t, url, []rpc.Option{loaded(t, 0), rpc.WithRetransmits(1000), rpc.WithLossLimit(1000)}, []rpc.Option{loaded(t, 0)})
+			p := connect(t, url, []rpc.ClientOption{loaded(t, 0), rpc.WithRetransmits(1000), rpc.WithLossLimit(1000)}, []rpc.ListenOption{loaded(t, 0)})
 			p.greet(t)
 			c := ctx(t)
 			stop := make(chan struct{})
@@ -445,7 +445,7 @@ func TestLostHalfway(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	for _, url := range urls {
 		t.Run(url[:5], func(t *testing.T) {
-			p := connect(t, url, []rpc.Option{loaded(t, 0)}, []rpc.Option{loaded(t, 0)})
+			p := connect(t, url, []rpc.ClientOption{loaded(t, 0)}, []rpc.ListenOption{loaded(t, 0)})
 			p.greet(t)
 			var wg sync.WaitGroup
 			for i := range 32 {

@@ -53,7 +53,7 @@ type setup struct {
 	payload int    // bytes of the largest: what the pattern takes memory for
 	conns   int
 	segment int // bytes of a chunk's segment; 0: one a chunk
-	both    []rpc.Option
+	both    []rpc.ConnOption
 }
 
 // newSetup reads inline, credits, version, conns, segment and payload out of q; what is left are the
@@ -103,7 +103,7 @@ func (s *setup) serve() (string, error) {
 		return "", err
 	}
 	ctx := context.Background()
-	l, err := rpc.Listen(ctx, s.listen, append(bench.ListenOptions(), s.both...)...)
+	l, err := rpc.Listen(ctx, s.listen, append(bench.ListenOptions(), rpc.ConnOptions(s.both...))...)
 	if err != nil {
 		return "", err
 	}
@@ -114,7 +114,7 @@ func (s *setup) serve() (string, error) {
 }
 
 func (s *setup) client(addr string, conns int) (*rpc.Client, error) {
-	opts := append([]rpc.Option{rpc.WithConnections(conns), rpc.WithTCPRecord(load.MaxPayload + 64<<10)}, s.both...)
+	opts := []rpc.ClientOption{rpc.WithConnections(conns), rpc.WithTCPRecord(load.MaxPayload + 64<<10), rpc.ConnOptions(s.both...)}
 	if s.segment > 0 {
 		opts = append(opts, rpc.WithSegmentLength(s.segment))
 	}
