@@ -27,9 +27,12 @@ type deviceReport struct {
 	Note             string   `json:"note,omitempty"`
 	MaxReads         int      `json:"max_reads"`
 	MaxSegments      int      `json:"max_segments"`
+	MaxReadSegments  int      `json:"max_read_segments"`
 	Queue            int      `json:"queue"`
 	MaxMessage       int      `json:"max_message"`
-	PrivateData      int      `json:"private_data"`
+	PrivateDial      int      `json:"private_dial"`
+	PrivateAccept    int      `json:"private_accept"`
+	PrivateReject    int      `json:"private_reject"`
 	MTU              int      `json:"mtu"`
 	Keys             string   `json:"keys"`
 	Detach           bool     `json:"detach"`
@@ -95,8 +98,8 @@ func probeAll(ctx context.Context) []providerReport {
 
 func reportDevice(d verbs.Device) deviceReport {
 	c := d.Caps
-	r := deviceReport{Name: d.Name, Addresses: []string{}, Note: d.Note, MaxReads: c.MaxReads, MaxSegments: c.MaxSegs, Queue: c.Queue,
-		MaxMessage: c.MaxMessage, PrivateData: c.Private, MTU: c.MTU, Keys: "random", Detach: c.Detach,
+	r := deviceReport{Name: d.Name, Addresses: []string{}, Note: d.Note, MaxReads: c.MaxReads, MaxSegments: c.MaxSegs, MaxReadSegments: c.MaxReadSegs, Queue: c.Queue,
+		MaxMessage: c.MaxMessage, PrivateDial: c.PrivateDial, PrivateAccept: c.PrivateAccept, PrivateReject: c.PrivateReject, MTU: c.MTU, Keys: "random", Detach: c.Detach,
 		RemoteInvalidate: c.RemoteInvalidate, SettleMS: c.Settle.Milliseconds()}
 	if c.Keys == verbs.KeysDevice {
 		r.Keys = "device"
@@ -133,8 +136,8 @@ func (r providerReport) print(w io.Writer, verbose bool) {
 			name  string
 			value any
 		}{
-			{"reads in flight", d.MaxReads}, {"segments", d.MaxSegments}, {"queue", d.Queue}, {"largest message", d.MaxMessage},
-			{"private data", d.PrivateData}, {"frame payload", d.MTU}, {"keys", d.Keys}, {"detach", d.Detach},
+			{"reads in flight", d.MaxReads}, {"segments", d.MaxSegments}, {"read segments", d.MaxReadSegments}, {"queue", d.Queue}, {"largest message", d.MaxMessage},
+			{"private data", fmt.Sprintf("%d dial, %d accept, %d reject", d.PrivateDial, d.PrivateAccept, d.PrivateReject)}, {"frame payload", d.MTU}, {"keys", d.Keys}, {"detach", d.Detach},
 			{"remote inval", d.RemoteInvalidate}, {"settle ms", d.SettleMS},
 		} {
 			fmt.Fprintf(w, "        %-16s%v\n", f.name+":", f.value)

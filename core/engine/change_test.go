@@ -39,12 +39,16 @@ var transports = []string{"loopback", "iwarp", "own"}
 
 func endpointOn(t testing.TB, transport string, cfg EndpointConfig) *Endpoint {
 	t.Helper()
-	scheme := transport
+	scheme, private, _ := strings.Cut(transport, " private=")
+	var options map[string]string
+	if private != "" {
+		options = map[string]string{"private": private}
+	}
 	if transport == "own" || transport == "fixed" || transport == "watched" {
 		scheme = "loopback"
 	}
 	p, _ := verbs.Lookup(scheme)
-	dom, err := p.Open(context.Background(), "", nil)
+	dom, err := p.Open(context.Background(), "", options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -215,8 +215,12 @@ func (c *Conn) options() verbs.Options {
 	return verbs.Options{
 		Handler: c,
 		Private: func(caps verbs.Caps, peer []byte) []byte {
-			if caps.Private < wire.PrivateLen {
-				return nil
+			room := caps.PrivateAccept
+			if c.client {
+				room = caps.PrivateDial
+			}
+			if room < wire.PrivateLen {
+				return nil // the peer then assumes the defaults (RFC 8797 §4)
 			}
 			return c.local.Append(nil)
 		},

@@ -33,6 +33,16 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("%s: option %s=%q: want %s", e.Provider, e.Key, e.Value, e.Want)
 }
 
+// PrivateDataError is private data that is longer than its step of a set-up carries.
+type PrivateDataError struct {
+	Step     string // "dial", "accept" or "reject"
+	Len, Max int    // bytes given, and the limit: of Caps.PrivateDial, PrivateAccept or PrivateReject
+}
+
+func (e *PrivateDataError) Error() string {
+	return fmt.Sprintf("%d bytes of private data, but a %s carries at most %d here", e.Len, e.Step, e.Max)
+}
+
 // RejectedError is a peer's refusal of a connection.
 type RejectedError struct {
 	Private []byte // what came with it

@@ -85,9 +85,11 @@ type ListenOptions struct {
 type Request interface {
 	PeerPrivateData() []byte // may be zero-padded past what the peer gave (Caps.PadsPrivate)
 	RemoteAddr() netip.AddrPort
-	// Accept answers with o.Private's bytes. The peer cannot send before o.Ready returned.
+	// Accept answers with o.Private's bytes. The peer cannot send before o.Ready returned. Where it returns an error the
+	// request is rejected.
 	Accept(ctx context.Context, o Options) (Conn, error)
-	// Reject refuses, with up to Caps.Private bytes of private data.
+	// Reject refuses, with up to Caps.PrivateReject bytes of private data. With more it refuses without them and
+	// returns a *PrivateDataError.
 	Reject(private []byte) error
 }
 
@@ -95,7 +97,8 @@ type Request interface {
 type Options struct {
 	Handler Handler
 	// Private chooses our private data once the device is known; peer is nil when
-	// dialling. nil: none. Longer than Caps.Private is an error of Dial or Accept.
+	// dialling. nil: none. Longer than Caps.PrivateDial is a *PrivateDataError of Dial, longer than Caps.PrivateAccept one of
+	// Accept; then nothing is sent but, by Accept, a rejection.
 	Private func(caps Caps, peer []byte) []byte
 	// Ready runs before the peer is able to send: receives are posted here, and nothing else
 	// is yet possible on the Conn; PeerPrivateData may not be known yet when dialling. An error

@@ -349,15 +349,18 @@ func (r *request) take() bool {
 
 // Reject implements verbs.Request.
 func (r *request) Reject(private []byte) error {
-	if err := r.l.dom.fits(private); err != nil {
-		return fmt.Errorf("iwarp: reject: %w", err)
-	}
 	if !r.take() {
 		return errAnswered
 	}
+	err := fits("reject", private, r.l.dom.caps.PrivateReject)
+	if err != nil {
+		private = nil
+	}
 	r.l.forget(r)
 	_ = r.s.SetWriteDeadline(time.Now().Add(r.l.dom.opt.setup / 2))
-	err := writeAll(r.s, mpa.Refusal(r.frame, private).Append(nil))
+	if e := writeAll(r.s, mpa.Refusal(r.frame, private).Append(nil)); err == nil {
+		err = e
+	}
 	if e := r.s.Close(); err == nil {
 		err = e
 	}

@@ -129,10 +129,13 @@ func optionInfo() []verbs.OptionInfo {
 func (o *options) caps() verbs.Caps {
 	return verbs.Caps{
 		MaxReads:         o.reads,
-		MaxSegs:          16,
+		MaxSegs:          maxPieces,
+		MaxReadSegs:      1 << 16, // the sink's STag is our own name for all of them
 		Queue:            defaultQueue,
 		MaxMessage:       maxMessage,
-		Private:          mpa.MaxULP,
+		PrivateDial:      mpa.MaxULP,
+		PrivateAccept:    mpa.MaxULP,
+		PrivateReject:    mpa.MaxULP,
 		MTU:              maxPayload(o.fpdu(mpa.MaxFPDU)),
 		Keys:             verbs.KeysRandom,
 		Detach:           true,

@@ -114,12 +114,15 @@ func (c *conn) say(o *verbs.Options, peer []byte) ([]byte, error) {
 		return nil, nil
 	}
 	p := o.Private(c.caps, peer)
-	return p, c.dom.fits(p)
+	if c.initiator {
+		return p, fits("dial", p, c.caps.PrivateDial)
+	}
+	return p, fits("accept", p, c.caps.PrivateAccept)
 }
 
-func (d *domain) fits(private []byte) error {
-	if n := len(private); n > d.caps.Private {
-		return fmt.Errorf("%d bytes of private data, at most %d fit", n, d.caps.Private)
+func fits(step string, private []byte, most int) error {
+	if n := len(private); n > most {
+		return &verbs.PrivateDataError{Step: step, Len: n, Max: most}
 	}
 	return nil
 }

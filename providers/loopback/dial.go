@@ -47,8 +47,8 @@ func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn
 		return nil, syscall.ECONNREFUSED
 	}
 	r := &request{l: l, from: c, at: at, private: private, answer: make(chan answer, 1), ready: make(chan error, 1)}
-	if len(private) > l.dom.caps.Private {
-		return nil, l.dom.fits(private)
+	if err := fits("dial", private, l.dom.caps.PrivateDial); err != nil {
+		return nil, err
 	}
 	if !l.enqueue(r) {
 		return nil, syscall.ECONNREFUSED
@@ -98,13 +98,16 @@ func (c *conn) say(o *verbs.Options, peer []byte) ([]byte, error) {
 	if o.Private == nil {
 		return nil, nil
 	}
-	p := o.Private(c.caps, peer)
-	return slices.Clone(p), c.dom.fits(p)
+	p := slices.Clone(o.Private(c.caps, peer))
+	if c.peer == nil {
+		return p, fits("dial", p, c.caps.PrivateDial)
+	}
+	return p, fits("accept", p, c.caps.PrivateAccept)
 }
 
-func (d *domain) fits(private []byte) error {
-	if n := len(private); n > d.caps.Private {
-		return fmt.Errorf("loopback: %d bytes of private data, at most %d fit", n, d.caps.Private)
+func fits(step string, private []byte, most int) error {
+	if n := len(private); n > most {
+		return &verbs.PrivateDataError{Step: step, Len: n, Max: most}
 	}
 	return nil
 }

@@ -164,11 +164,14 @@ func (r *request) Reject(private []byte) error {
 		return err
 	}
 	no := &verbs.RejectedError{Reason: "by the application"}
-	if len(private) <= r.l.dom.caps.Private {
+	err := fits("reject", private, r.l.dom.caps.PrivateReject)
+	if err != nil {
+		err = fmt.Errorf("loopback: reject: %w", err)
+	} else {
 		no.Private = slices.Clone(private)
 	}
 	r.answer <- answer{err: no}
-	return r.l.dom.fits(private)
+	return err
 }
 
 func (r *request) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
@@ -212,7 +215,7 @@ func (r *request) prepare(ctx context.Context, o *verbs.Options) (*conn, []byte,
 	c.caps.MaxReads = min(c.caps.MaxReads, r.from.reading)
 	private, err := c.say(o, r.private)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("loopback: accept: %w", err)
 	}
 	if err := c.getReady(o); err != nil {
 		return nil, nil, err

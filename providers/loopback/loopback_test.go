@@ -34,7 +34,12 @@ func TestOptions(t *testing.T) {
 		{"queue", "65536", func(d *domain) bool { return d.caps.Queue == 65536 }},
 		{"queue", "0", nil},
 		{"queue", "many", nil},
-		{"private", "0", func(d *domain) bool { return d.caps.Private == 0 }},
+		{"private", "0", func(d *domain) bool {
+			return d.caps.PrivateDial == 0 && d.caps.PrivateAccept == 0 && d.caps.PrivateReject == 0
+		}},
+		{"private", "56/196/148", func(d *domain) bool {
+			return d.caps.PrivateDial == 56 && d.caps.PrivateAccept == 196 && d.caps.PrivateReject == 148
+		}},
 		{"private", "-1", nil},
 		{"setup_timeout", "2s", func(d *domain) bool { return d.setup == 2*time.Second }},
 		{"setup_timeout", "0s", nil},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -42,7 +44,7 @@ func (Provider) Probe(context.Context) (verbs.Info, error) {
 		}},
 		Options: []verbs.OptionInfo{
 			{Key: "queue", Default: strconv.Itoa(defaultQueue), Help: "works posted and not yet completed, 1..65536"},
-			{Key: "private", Default: strconv.Itoa(defaultPrivate), Help: "bytes of private data, 0..65535"},
+			{Key: "private", Default: strconv.Itoa(defaultPrivate), Help: "bytes of private data, 0..65535: of a dial, accept and reject alike, or of each, as 56/196/148"},
 			{Key: "setup_timeout", Default: defaultSetup.String(), Help: "how long a request may wait for its answer"},
 		},
 	}, nil
@@ -52,9 +54,12 @@ func defaultCaps() verbs.Caps {
 	return verbs.Caps{
 		MaxReads:         maxReads,
 		MaxSegs:          1 << 16,
+		MaxReadSegs:      1 << 16,
 		Queue:            defaultQueue,
 		MaxMessage:       maxMessage,
-		Private:          defaultPrivate,
+		PrivateDial:      defaultPrivate,
+		PrivateAccept:    defaultPrivate,
+		PrivateReject:    defaultPrivate,
 		MTU:              copySlice,
 		Keys:             verbs.KeysRandom,
 		Detach:           true,
@@ -97,11 +102,18 @@ func (d *domain) set(key, value string) error {
 		}
 		d.caps.Queue = n
 	case "private":
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > 65535 {
-			return bad("a number from 0 to 65535")
+		parts := strings.Split(value, "/")
+		if len(parts) == 1 {
+			parts = slices.Repeat(parts, 3)
 		}
-		d.caps.Private = n
+		to := []*int{&d.caps.PrivateDial, &d.caps.PrivateAccept, &d.caps.PrivateReject}
+		for i, p := range parts {
+			n, err := strconv.Atoi(p)
+			if err != nil || n < 0 || n > 65535 || len(parts) != len(to) {
+				return bad("a number from 0 to 65535, or three of them as 56/196/148")
+			}
+			*to[i] = n
+		}
 	case "setup_timeout":
 		t, err := time.ParseDuration(value)
 		if err != nil || t <= 0 {

@@ -123,7 +123,7 @@ func TestPrivateData(t *testing.T) {
 		h := serve(t, url)
 		dom, addr := open(t, h.url)
 		magic := binary.BigEndian.AppendUint32(nil, 0xf6ab0e18)
-		long := dom.Caps().Private
+		long := dom.Caps().PrivateDial
 		for _, tc := range []struct {
 			name    string
 			private []byte

@@ -2,6 +2,7 @@ package providertest_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -119,6 +120,28 @@ type stripRequest struct{ verbs.Request }
 func (r stripRequest) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
 	strip(&o)
 	return r.Request.Accept(ctx, o)
+}
+
+// boaster promises a byte more of private data than fits.
+type boaster struct{ verbs.Domain }
+
+func (d boaster) Caps() verbs.Caps {
+	c := d.Domain.Caps()
+	c.PrivateAccept++
+	c.PrivateReject++
+	return c
+}
+
+// cutReject cuts private data that is too long.
+type cutReject struct{ verbs.Request }
+
+func (r cutReject) Reject(private []byte) error {
+	err := r.Request.Reject(private)
+	var long *verbs.PrivateDataError
+	if errors.As(err, &long) {
+		return nil
+	}
+	return err
 }
 
 // lateReady runs Ready when the connection is up.

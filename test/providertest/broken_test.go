@@ -375,16 +375,24 @@ var mutants = map[string]broken{
 	"a second Release is silent": {"domain/a second Release", mutant{domain: func(d verbs.Domain) verbs.Domain { return wasteful{d} }}},
 	"Alloc is not zeroed":        {"domain/Alloc gives zeroed", mutant{domain: func(d verbs.Domain) verbs.Domain { return wasteful{d} }}},
 
-	"private data is cut": {"set-up/private data travels", mutant{options: func(o *verbs.Options) {
+	"private data is cut": {"private/it travels", mutant{options: func(o *verbs.Options) {
 		private := o.Private
 		o.Private = func(c verbs.Caps, peer []byte) []byte { return private(c, peer)[:4] }
 	}}},
-	"long private data is cut": {"set-up/private data longer than Caps.Private is an error of Dial", mutant{options: func(o *verbs.Options) {
+	"long private data is cut": {"private/longer than Caps.PrivateDial", mutant{options: func(o *verbs.Options) {
 		if private := o.Private; private != nil {
-			o.Private = func(c verbs.Caps, peer []byte) []byte { return private(c, peer)[:c.Private] }
+			o.Private = func(c verbs.Caps, peer []byte) []byte { return private(c, peer)[:c.PrivateDial] }
 		}
 	}}},
-	"Private is not told the peer's": {"set-up/private data travels", mutant{options: func(o *verbs.Options) {
+	"long private data of an accept is cut": {"private/longer than Caps.PrivateAccept", mutant{options: func(o *verbs.Options) {
+		if private := o.Private; private != nil {
+			o.Private = func(c verbs.Caps, peer []byte) []byte { return private(c, peer)[:c.PrivateAccept] }
+		}
+	}}},
+	"long private data of a reject is cut":       {"private/longer than Caps.PrivateReject", mutant{request: func(r verbs.Request) verbs.Request { return cutReject{r} }}},
+	"promises longer private data than it takes": {"private/as long as Caps.PrivateDial", mutant{domain: func(d verbs.Domain) verbs.Domain { return boaster{d} }}},
+	"promises longer private data of a reject":   {"private/as long as Caps.PrivateReject", mutant{domain: func(d verbs.Domain) verbs.Domain { return boaster{d} }}},
+	"Private is not told the peer's": {"private/it travels", mutant{options: func(o *verbs.Options) {
 		private := o.Private
 		o.Private = func(c verbs.Caps, _ []byte) []byte { return private(c, nil) }
 	}}},
@@ -402,7 +410,7 @@ var mutants = map[string]broken{
 		ready := o.Ready
 		o.Ready = func(c verbs.Conn) error { ready(c); return nil }
 	}}},
-	"Reject loses its private data": {"set-up/Reject refuses", mutant{request: func(r verbs.Request) verbs.Request { return mute{r} }}},
+	"Reject loses its private data": {"private/Reject refuses", mutant{request: func(r verbs.Request) verbs.Request { return mute{r} }}},
 	"Dial ignores its context": {"set-up/Dial ends when", mutant{dial: func(d verbs.Domain, _ context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
 		return d.Dial(context.Background(), addr, o)
 	}}},

@@ -33,7 +33,7 @@ var domainChecks = []check{
 	{name: "Caps are whole", run: func(w *world) {
 		c := w.open().Caps()
 		switch {
-		case c.Queue <= 0, c.MaxMessage <= 0, c.MaxSegs <= 0, c.Private < 0, c.MaxReads < 0:
+		case c.Queue <= 0, c.MaxMessage <= 0, c.MaxSegs <= 0, c.MaxReadSegs <= 0, c.PrivateDial < 0, c.PrivateAccept < 0, c.PrivateReject < 0, c.MaxReads < 0:
 			w.Errorf("a limit is missing: %+v", c)
 		case c.Keys != verbs.KeysRandom && c.Keys != verbs.KeysDevice:
 			w.Errorf("Keys is %d", c.Keys)

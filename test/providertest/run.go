@@ -45,6 +45,7 @@ type group struct {
 var groups = []group{
 	{"domain", domainChecks},
 	{"set-up", setupChecks},
+	{"private", privateChecks},
 	{"messages", messageChecks},
 	{"memory", memoryChecks},
 	{"model", modelChecks},

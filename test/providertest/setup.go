@@ -1,7 +1,6 @@
 package providertest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -14,31 +13,7 @@ import (
 // depends on its length; a longer one catches more.
 const widen = 30 * time.Millisecond
 
-func private(b []byte) func(verbs.Caps, []byte) []byte {
-	return func(verbs.Caps, []byte) []byte { return b }
-}
-
 var setupChecks = []check{
-	{name: "private data travels both ways, and the accepting side answers knowing the other's", run: func(w *world) {
-		var dialSaw, acceptSaw []byte
-		dialSaw = []byte("not called")
-		a, b := w.connect(link{
-			a: verbs.Options{Private: func(c verbs.Caps, peer []byte) []byte {
-				dialSaw = peer
-				return []byte("from the dialler")
-			}},
-			b: verbs.Options{Private: func(c verbs.Caps, peer []byte) []byte {
-				acceptSaw = bytes.Clone(peer)
-				return []byte("to the dialler")
-			}},
-		})
-		if dialSaw != nil {
-			w.Errorf("dialling, Private got %q, want nil", dialSaw)
-		}
-		w.carries("Private of the accepting side", a.conn.Caps(), acceptSaw, "from the dialler")
-		w.carries("PeerPrivateData there", b.conn.Caps(), b.conn.PeerPrivateData(), "from the dialler")
-		w.carries("PeerPrivateData here", a.conn.Caps(), a.conn.PeerPrivateData(), "to the dialler")
-	}},
 	{name: "a Request shows the peer's private data and address before it is answered", run: func(w *world) {
 		d := w.open()
 		l := w.listen(d)
@@ -59,53 +34,6 @@ var setupChecks = []check{
 			w.Fatal(err)
 		}
 		w.ping(a, b)
-	}},
-	{name: "private data as long as Caps.Private passes", run: func(w *world) {
-		n := w.caps().Private
-		text := pattern(1, n)
-		a, b := w.connect(link{a: verbs.Options{Private: private(text)}, b: verbs.Options{Private: private(text)}})
-		w.carries("dialler's", a.conn.Caps(), b.conn.PeerPrivateData(), string(text))
-		w.carries("acceptor's", a.conn.Caps(), a.conn.PeerPrivateData(), string(text))
-	}},
-	{name: "private data longer than Caps.Private is an error of Dial", run: func(w *world) {
-		n := w.caps().Private + 1
-		d := w.open()
-		l := w.listen(d)
-		a, b := w.end("a", w.open(), &link{}, nil), w.end("b", d, &link{}, nil)
-		ctx, cancel := context.WithCancel(w.ctx)
-		accepted := make(chan error, 1)
-		go func() { accepted <- b.accept(ctx, l, verbs.Options{}) }()
-		if err := a.dial(w.ctx, l.Addr().String(), verbs.Options{Private: private(make([]byte, n))}); err == nil {
-			w.Errorf("Dial took %d bytes", n)
-		}
-		cancel()
-		among(w, "Accept", accepted)
-	}},
-	{name: "private data longer than Caps.Private is an error of Accept, and the dialler hears of it", run: func(w *world) {
-		n := w.caps().Private + 1
-		_, _, err := w.tryConnectBoth(&link{b: verbs.Options{Private: private(make([]byte, n))}})
-		if err[0] == nil || err[1] == nil {
-			w.Fatalf("Dial: %v, Accept: %v; want two errors", err[0], err[1])
-		}
-	}},
-	{name: "Reject refuses with private data", run: func(w *world) {
-		d := w.open()
-		l := w.listen(d)
-		a := w.end("a", w.open(), &link{}, nil)
-		dialled := make(chan error, 1)
-		go func() { dialled <- a.dial(w.ctx, l.Addr().String(), verbs.Options{}) }()
-		if err := w.request(l).Reject([]byte("no, thanks")); err != nil {
-			w.Fatalf("Reject: %v", err)
-		}
-		err := among(w, "Dial", dialled)
-		var re *verbs.RejectedError
-		if !errors.As(err, &re) {
-			w.Fatalf("Dial: %v, want a RejectedError", err)
-		}
-		w.carries("RejectedError.Private", d.Caps(), re.Private, "no, thanks")
-		b := w.end("b", d, &link{}, nil)
-		a2 := w.end("a2", a.dom, &link{}, nil)
-		w.join(a2, b, l)
 	}},
 	{name: "the peer of a dialled connection sends only after Ready", needs: needs("the dialler must send first anyway", func(c verbs.Caps) bool { return !c.InitiatorFirst }), run: func(w *world) {
 		for _, posted := range []bool{false, true} {
@@ -438,17 +366,6 @@ func needsShortSetup(_ verbs.Caps, o *Options) string {
 		return "Options.ShortSetup is not set"
 	}
 	return ""
-}
-
-// carries compares private data; received data may be padded.
-func (w *world) carries(what string, c verbs.Caps, got []byte, want string) {
-	w.Helper()
-	if c.PadsPrivate && len(got) > len(want) && len(bytes.TrimLeft(got[len(want):], "\x00")) == 0 {
-		got = got[:len(want)]
-	}
-	if string(got) != want {
-		w.Errorf("%s is %q, want %q", what, got, want)
-	}
 }
 
 // request waits for the next one.
