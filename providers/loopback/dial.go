@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
 func (d *domain) Dial(ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
@@ -20,143 +22,177 @@ func (d *domain) Dial(ctx context.Context, addr string, o verbs.Options) (verbs.
 }
 
 func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn, error) {
-	if err := ctx.Err(); err != nil {
+	ctx, done, err := d.Dialling(ctx)
+	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-d.done:
-		return nil, errDomainClosed
-	default:
-	}
+	defer done()
 	at, err := names.split(addr, d.from(d.local))
 	if err != nil {
 		return nil, err
 	}
-	c, err := newConn(d, o)
+	c, err := newConn(d, o, names.dialler(d.from(at.Addr())), at, nil)
 	if err != nil {
 		return nil, err
 	}
-	private, err := c.say(o, nil)
+	private, err := c.PrivateDial(o)
 	if err != nil {
 		return nil, err
 	}
-	c.local, c.remote = names.dialler(d.from(at.Addr())), at
-
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
 	l := names.find(at)
 	if l == nil {
 		return nil, syscall.ECONNREFUSED
 	}
-	r := &request{l: l, from: c, at: at, private: private, answer: make(chan answer, 1), ready: make(chan error, 1)}
-	if err := fits("dial", private, l.dom.caps.PrivateDial); err != nil {
+	if err := qp.Fits("dial", private, l.dom.Caps().PrivateDial); err != nil {
 		return nil, err
 	}
-	if !l.enqueue(r) {
+	r := &caller{l: l, from: c, at: at, private: slices.Clone(private), answer: make(chan answer, 1), ready: make(chan error, 1), gone: make(chan struct{})}
+	if !l.Offer(r, r.private) {
 		return nil, syscall.ECONNREFUSED
 	}
-	a, err := d.await(ctx, r)
-	if err == nil {
-		err = a.err
-	}
-	if err != nil {
-		r.giveUp(err)
-		return nil, err
-	}
-	c.peer, c.private = a.conn, a.private
-	c.caps.MaxReads = min(c.caps.MaxReads, a.conn.reading)
-	if err = c.getReady(o); err == nil {
-		err = bringUp(c, a.conn)
-	}
-	if err != nil {
-		c.abandon(err)
-		r.giveUp(err)
+	if err := r.await(ctx, o); err != nil {
+		c.Abandon(err)
+		close(r.gone)
+		r.ready <- err
 		return nil, err
 	}
 	r.ready <- nil
 	return c, nil
 }
 
-// await waits for the answer, as long as the listening side's set-up time-out lets it.
-func (d *domain) await(ctx context.Context, r *request) (answer, error) {
-	late := time.NewTimer(r.l.dom.setup)
-	defer late.Stop()
+// caller is a set-up under way, shared by its two goroutines: the dialler waits for answer,
+// then the accepting side for ready. Either may give up meanwhile.
+type caller struct {
+	l       *listener
+	from    *conn
+	at      netip.AddrPort // as dialled
+	private []byte
+	answer  chan answer // room for one
+	ready   chan error  // room for one: nil when the connection is up
+	gone    chan struct{}
+}
+
+type answer struct {
+	conn    *conn
+	private []byte
+	err     error
+}
+
+// await is the dialler's half.
+func (r *caller) await(ctx context.Context, o *verbs.Options) error {
+	c := r.from
 	select {
 	case a := <-r.answer:
-		return a, nil
+		if a.err != nil {
+			return a.err
+		}
+		c.join(a.conn, a.private)
+		if err := c.GetReady(o, c); err != nil {
+			return err
+		}
+		return bringUp(c, a.conn)
 	case <-ctx.Done():
-		return answer{}, ctx.Err()
-	case <-d.done:
-		return answer{}, errDomainClosed
-	case <-r.l.dom.done:
-		return answer{}, syscall.ECONNREFUSED
-	case <-late.C:
-		return answer{}, &verbs.RejectedError{Reason: "not answered within " + r.l.dom.setup.String()}
+		return context.Cause(ctx)
+	case <-r.l.dom.Context().Done():
+		return syscall.ECONNREFUSED
 	}
-}
-
-// say is our private data, a copy.
-func (c *conn) say(o *verbs.Options, peer []byte) ([]byte, error) {
-	if o.Private == nil {
-		return nil, nil
-	}
-	p := slices.Clone(o.Private(c.caps, peer))
-	if c.peer == nil {
-		return p, fits("dial", p, c.caps.PrivateDial)
-	}
-	return p, fits("accept", p, c.caps.PrivateAccept)
-}
-
-func fits(step string, private []byte, most int) error {
-	if n := len(private); n > most {
-		return &verbs.PrivateDataError{Step: step, Len: n, Max: most}
-	}
-	return nil
-}
-
-func (c *conn) getReady(o *verbs.Options) error {
-	if o.Ready == nil {
-		return nil
-	}
-	if err := o.Ready(c); err != nil {
-		c.abandon(err)
-		return err
-	}
-	return nil
-}
-
-// abandon ends a connection that never came up: its Handler hears nothing. False: it is up.
-func (c *conn) abandon(err error) bool {
-	c.mu.Lock()
-	if c.lived {
-		c.mu.Unlock()
-		return false
-	}
-	c.terminate(err, nil)
-	c.mu.Unlock()
-	c.windows.RevokeAll()
-	return true
 }
 
 // bringUp lets both ends move, or neither. a dialled b; it is the only place that holds two
-// ends' mu.
+// ends' Mu.
 func bringUp(a, b *conn) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case a.state != setUp:
-		return a.refuse
-	case b.state != setUp:
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if b.State() != qp.SetUp {
 		return fmt.Errorf("the peer gave up during set-up: %w", net.ErrClosed)
-	case !a.dom.enter(a):
-		return errDomainClosed
-	case !b.dom.enter(b):
-		a.dom.leave(a)
+	}
+	if a.State() != qp.SetUp {
+		return a.Begin()
+	}
+	if b.Begin(b.Read) != nil {
 		return syscall.ECONNREFUSED
 	}
-	a.state, b.state = up, up
-	a.lived, b.lived = true, true
-	go a.read()
-	go b.read()
+	err := a.Begin(a.Read)
+	if err != nil {
+		b.End(errAborted)
+	}
+	return err
+}
+
+// RemoteAddr implements qp.Caller, as all that follows.
+func (r *caller) RemoteAddr() netip.AddrPort { return r.from.LocalAddr() }
+
+func (r *caller) Hear() ([]byte, error) { return r.private, nil }
+
+func (r *caller) Alive() bool {
+	select {
+	case <-r.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+func (r *caller) Drop() { r.answer <- answer{err: syscall.ECONNREFUSED} }
+
+func (r *caller) Reject(private []byte) error {
+	if r.l.Closed() {
+		r.Drop()
+		return nil
+	}
+	r.answer <- answer{err: &verbs.RejectedError{Reason: "by the application, or not answered in time", Private: slices.Clone(private)}}
 	return nil
+}
+
+func (r *caller) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
+	c, private, err := r.prepare(ctx, &o)
+	if err != nil {
+		if c != nil {
+			c.Abandon(err)
+		}
+		r.answer <- answer{err: &verbs.RejectedError{Reason: "set-up failed there"}}
+		return nil, err
+	}
+	r.answer <- answer{conn: c, private: private}
+
+	late := time.NewTimer(r.l.dom.Config().Setup)
+	defer late.Stop()
+	select {
+	case err = <-r.ready:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-late.C:
+		err = context.DeadlineExceeded
+	case <-r.l.dom.Context().Done():
+		err = context.Cause(r.l.dom.Context())
+	}
+	if err != nil && c.Abandon(err) {
+		return nil, err
+	}
+	return c, nil // came up while we gave up
+}
+
+// prepare makes our end, up to Ready.
+func (r *caller) prepare(ctx context.Context, o *verbs.Options) (*conn, []byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	if !r.Alive() {
+		return nil, nil, fmt.Errorf("the peer gave up: %w", net.ErrClosed)
+	}
+	c, err := newConn(r.l.dom, o, r.at, r.from.LocalAddr(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.join(r.from, r.private)
+	private, err := c.PrivateAccept(o, r.private)
+	if err != nil {
+		return c, nil, err
+	}
+	return c, slices.Clone(private), c.GetReady(o, c)
 }

@@ -13,9 +13,8 @@
 // made by the domain, so it runs inside a testing/synctest bubble.
 //
 // The files, inwards: provider.go domain.go (Open) · address.go listen.go dial.go
-// (set-up) · conn.go (what users call) · pump.go (works are carried out) · complete.go
-// (who calls the Handler) · drive.go (leader, resident reader, the end). Memory, receives and keys are
-// providers/soft's.
+// (set-up) · conn.go (a connection's reading and end) · pump.go (works are carried out). Memory, receives and keys are
+// package soft's; queues, completions, who reads, and a listener's requests are package qp's.
 //
 // Imports: core/verbs, providers/soft, the standard library.
 package loopback

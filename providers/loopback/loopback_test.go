@@ -30,18 +30,18 @@ func TestOptions(t *testing.T) {
 		key, value string
 		ok         func(*domain) bool // nil: refused
 	}{
-		{"queue", "1", func(d *domain) bool { return d.caps.Queue == 1 }},
-		{"queue", "65536", func(d *domain) bool { return d.caps.Queue == 65536 }},
+		{"queue", "1", func(d *domain) bool { return d.Caps().Queue == 1 }},
+		{"queue", "65536", func(d *domain) bool { return d.Caps().Queue == 65536 }},
 		{"queue", "0", nil},
 		{"queue", "many", nil},
 		{"private", "0", func(d *domain) bool {
-			return d.caps.PrivateDial == 0 && d.caps.PrivateAccept == 0 && d.caps.PrivateReject == 0
+			return d.Caps().PrivateDial == 0 && d.Caps().PrivateAccept == 0 && d.Caps().PrivateReject == 0
 		}},
 		{"private", "56/196/148", func(d *domain) bool {
-			return d.caps.PrivateDial == 56 && d.caps.PrivateAccept == 196 && d.caps.PrivateReject == 148
+			return d.Caps().PrivateDial == 56 && d.Caps().PrivateAccept == 196 && d.Caps().PrivateReject == 148
 		}},
 		{"private", "-1", nil},
-		{"setup_timeout", "2s", func(d *domain) bool { return d.setup == 2*time.Second }},
+		{"setup_timeout", "2s", func(d *domain) bool { return d.Config().Setup == 2*time.Second }},
 		{"setup_timeout", "0s", nil},
 		{"mtu", "1500", nil},
 	} {

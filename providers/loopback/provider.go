@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
 // Scheme is the provider's name and URL scheme.
@@ -74,7 +75,7 @@ func (Provider) Open(ctx context.Context, local string, options map[string]strin
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	d := newDomain(defaultCaps(), defaultSetup)
+	d, config := &domain{}, qp.Config{Provider: Scheme, Caps: defaultCaps(), Setup: defaultSetup, Linger: -1}
 	if local != "" {
 		a, err := names.host(local)
 		if err != nil {
@@ -83,14 +84,15 @@ func (Provider) Open(ctx context.Context, local string, options map[string]strin
 		d.local = a
 	}
 	for k, v := range options {
-		if err := d.set(k, v); err != nil {
+		if err := set(&config, k, v); err != nil {
 			return nil, err
 		}
 	}
+	d.Init(config)
 	return d, nil
 }
 
-func (d *domain) set(key, value string) error {
+func set(c *qp.Config, key, value string) error {
 	bad := func(want string) error {
 		return &verbs.OptionError{Provider: Scheme, Key: key, Value: value, Want: want}
 	}
@@ -100,13 +102,13 @@ func (d *domain) set(key, value string) error {
 		if err != nil || n < 1 || n > 65536 {
 			return bad("a number from 1 to 65536")
 		}
-		d.caps.Queue = n
+		c.Caps.Queue = n
 	case "private":
 		parts := strings.Split(value, "/")
 		if len(parts) == 1 {
 			parts = slices.Repeat(parts, 3)
 		}
-		to := []*int{&d.caps.PrivateDial, &d.caps.PrivateAccept, &d.caps.PrivateReject}
+		to := []*int{&c.Caps.PrivateDial, &c.Caps.PrivateAccept, &c.Caps.PrivateReject}
 		for i, p := range parts {
 			n, err := strconv.Atoi(p)
 			if err != nil || n < 0 || n > 65535 || len(parts) != len(to) {
@@ -119,7 +121,7 @@ func (d *domain) set(key, value string) error {
 		if err != nil || t <= 0 {
 			return bad("a duration above zero, e.g. 5s")
 		}
-		d.setup = t
+		c.Setup = t
 	default:
 		return &verbs.OptionError{Provider: Scheme, Key: key, Want: "unknown; there are queue, private and setup_timeout"}
 	}

@@ -1,11 +1,9 @@
 package loopback
 
 import (
-	"fmt"
-	"syscall"
-
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/soft"
+	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
 // copySlice is how much is copied while a slot is locked: what Detach and Invalidate wait for
@@ -34,27 +32,25 @@ var (
 	badAccess = newFault(verbs.RemoteAccess, verbs.ErrRemoteAccess, "remote access error")
 	noReceive = newFault(verbs.RemoteError, verbs.ErrNoReceive, "no receive posted")
 	tooLong   = newFault(verbs.RemoteError, verbs.ErrTooLong, "message too long")
-
-	errAborted = fmt.Errorf("loopback: aborted by the peer: %w", syscall.ECONNRESET)
 )
+
+type work = qp.Work[struct{}]
 
 // Flush carries out what is posted and reports it, both as far as nobody else is at it: a
 // pump and a completer take along what others leave.
 func (c *conn) Flush() {
-	c.mu.Lock()
-	c.flush()
-	c.mu.Unlock() // not deferred: a Handler that panics does so without mu
-}
-
-// flush is called with mu held and releases it on the way.
-func (c *conn) flush() {
 	for more := true; more; {
+		c.Mu.Lock()
 		more = c.pump()
-		c.visit()
-		for c.completeAside(false) {
+		sent := c.sent
+		c.sent = false
+		c.Mu.Unlock()
+		if sent {
+			c.visit()
 		}
+		c.ReportDone()
 	}
-	c.handOver()
+	c.handOver() // Reads are for whoever reads
 }
 
 // visits is how many batches a visit reports at most: who flushes has something else to do.
@@ -62,143 +58,142 @@ const visits = 4
 
 // visit lets the peer hear of what was sent to it: at once, on this goroutine, where nobody
 // reads there, which spares a wake-up each way, else by waking who does. From within Complete
-// it is always the latter, or the two ends would go on and on inside one another. mu is held, and
-// released meanwhile.
+// it is always the latter, or the two ends would go on and on inside one another.
 func (c *conn) visit() {
-	if !c.sent {
-		return
-	}
-	c.sent = false
-	here := !c.completing
-	c.mu.Unlock()
 	p := c.peer
-	p.mu.Lock()
-	for n := 0; here && n < visits && p.resident && p.state != ended && p.completeAside(true); n++ {
+	for n := 0; !c.inside.Load() && n < visits && p.quiet() && p.TryReport(); n++ {
 	}
 	p.handOver()
-	p.mu.Unlock()
-	c.mu.Lock()
 }
 
-// pump carries out works, in order. mu is held, and released during each; pumping keeps
+// quiet reports whether nobody drives.
+func (c *conn) quiet() bool {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return c.Resident() && c.State() != qp.Ended
+}
+
+// pump carries out works, in order. Mu is held, and released during each; pumping keeps
 // others out. True: there is more to do.
 func (c *conn) pump() bool {
-	if c.pumping || c.state == setUp || c.state == ended {
+	if s := c.State(); c.pumping || s == qp.SetUp || s == qp.Ended {
 		return false
 	}
 	c.pumping = true
-	for bytes := 0; c.sq.head != nil && c.state != ended && bytes < pumpBytes; {
-		e := c.sq.pop()
-		c.mu.Unlock()
-		f := c.carryOut(e)
-		c.mu.Lock()
-		if f != nil {
-			e.status, c.there = f.status, f.there
-			c.terminate(f.here, nil)
+	c.Hold()
+	for bytes := 0; c.State() != qp.Ended && bytes < pumpBytes; {
+		w := c.Take()
+		if w == nil {
+			break
 		}
-		c.cq.push(e)
-		c.sent = c.sent || e.op == verbs.OpSend || e.op == verbs.OpSendInvalidate
-		bytes += e.n
+		c.Mu.Unlock()
+		f := c.carryOut(w)
+		c.Mu.Lock()
+		if f != nil {
+			w.Status, c.there = f.status, f.there
+			c.End(f.here)
+		}
+		bytes += w.N
+		switch {
+		case w.Op == verbs.OpRead:
+			c.received(w)
+			c.Deliver(c.Finish(w))
+			continue
+		case w.Op != verbs.OpInvalidate && w.Status == verbs.OK:
+			c.Counts.SentBytes += uint64(w.N)
+			c.Counts.SentFrames++
+			c.Counts.CopiedBytes += uint64(w.N)
+		}
+		c.sent = c.sent || w.Op == verbs.OpSend || w.Op == verbs.OpSendInvalidate
+		c.Done(w)
 	}
 	c.pumping = false
-	if c.state == closing && c.sq.head == nil {
-		c.mu.Unlock()
-		c.end(nil, nil)
-		c.mu.Lock()
+	c.Release()
+	if c.State() == qp.Closing && c.Head() == nil {
+		c.leave()
 	}
-	return c.sq.head != nil
+	return c.Head() != nil
 }
 
-// carryOut does what e asks for, on the pump's goroutine.
-func (c *conn) carryOut(e *work) *fault {
-	switch e.op {
+// received counts what came in by w. Mu is held.
+func (c *conn) received(w *work) {
+	c.Counts.RecvBytes += uint64(w.N)
+	c.Counts.RecvFrames++
+}
+
+// carryOut does what w asks for, on the pump's goroutine.
+func (c *conn) carryOut(w *work) *fault {
+	switch w.Op {
 	case verbs.OpInvalidate:
-		c.windows.Revoke(e.key) // not in force any more is as good
+		c.Windows.Revoke(w.Key) // not in force any more is as good
 		return nil
 	case verbs.OpWrite, verbs.OpRead:
-		return c.move(e)
+		return c.move(w)
 	}
-	return c.send(e)
+	return c.send(w)
 }
 
 // send copies a message into a receive of the peer.
-func (c *conn) send(e *work) *fault {
+func (c *conn) send(w *work) *fault {
 	p := c.peer
 	var invalidated uint32
-	if e.op == verbs.OpSendInvalidate {
-		if p.windows.Revoke(e.key) != soft.Granted {
-			return c.refused(e, &badAccess)
+	if w.Op == verbs.OpSendInvalidate {
+		if p.Windows.Revoke(w.Key) != soft.Granted {
+			return p.refused(w)
 		}
-		invalidated = e.key
+		invalidated = w.Key
 	}
-
-	p.mu.Lock()
-	if p.state == ended {
-		p.mu.Unlock()
-		e.status = verbs.Flushed
+	p.Mu.Lock()
+	if p.State() == qp.Ended {
+		p.Mu.Unlock()
+		w.Status = verbs.Flushed
 		return nil
 	}
-	cp := verbs.Completion{Op: verbs.OpRecv, Invalidated: invalidated}
+	p.Hold()
+	p.Mu.Unlock()
+	var f *fault
+	r, ok := p.Draw()
 	switch {
-	case p.pool != nil:
-		buf, id, ok := p.pool.Draw()
-		if !ok {
-			p.mu.Unlock()
-			return &noReceive
-		}
-		if e.n > len(buf) {
-			p.pool.Put(id)
-			p.mu.Unlock()
-			return &tooLong
-		}
-		cp.Buf, cp.BufID = buf[:e.n], id
-	case p.rq.n == 0:
-		p.mu.Unlock()
-		return &noReceive
-	case p.rq.buf[p.rq.head].Seg.N < e.n:
-		p.mu.Unlock()
-		return &tooLong
+	case !ok:
+		f = &noReceive
+	case w.N > len(r.Buf):
+		p.Undraw(r)
+		f = &tooLong
 	default:
-		r := p.rq.pop()
-		cp.ID, cp.Buf = r.ID, r.Seg.Bytes()[:e.n]
+		n := 0
+		for i := range w.Segs {
+			n += copy(r.Buf[n:], w.Segs[i].Bytes())
+		}
+		c.tapped(w, r.Buf[:n])
 	}
-	p.incoming = true
-	p.mu.Unlock()
-
-	n := 0
-	for i := range e.segs {
-		n += copy(cp.Buf[n:], e.segs[i].Bytes())
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	if f == nil {
+		p.received(w)
+		p.Deliver(r.Completion(w.N, invalidated))
 	}
-	c.tapped(e, cp.Buf)
-	c.stats.sent(&c.stats.sends, e.n)
-	c.stats.copied.Add(uint64(e.n))
-	p.stats.received(&p.stats.recvs, e.n)
-
-	p.mu.Lock()
-	p.incoming = false
-	p.in.push(cp)
-	p.mu.Unlock()
-	return nil
+	p.Release()
+	return f
 }
 
-// move copies between e.segs and the peer's memory, by slices: what Detach moves away under
+// move copies between w.Segs and the peer's memory, by slices: what Detach moves away under
 // way goes on at its new place.
-func (c *conn) move(e *work) *fault {
+func (c *conn) move(w *work) *fault {
 	p := c.peer
 	right := verbs.RemoteWrite
-	if e.op == verbs.OpRead {
+	if w.Op == verbs.OpRead {
 		right = verbs.RemoteRead
 	}
 	seg, off := 0, 0
 	for done := 0; ; {
-		s, mem, r := p.windows.Resolve(e.key, e.remote, uint64(e.n), right)
+		s, mem, r := p.Windows.Resolve(w.Key, w.Remote, uint64(w.N), right)
 		if r != soft.Granted {
-			return c.refused(e, &badAccess)
+			return p.refused(w)
 		}
-		for end := min(done+copySlice, e.n); done < end; {
-			own := e.segs[seg].Bytes()[off:]
+		for end := min(done+copySlice, w.N); done < end; {
+			own := w.Segs[seg].Bytes()[off:]
 			k := min(len(own), end-done)
-			if e.op == verbs.OpWrite {
+			if w.Op == verbs.OpWrite {
 				copy(mem[done:done+k], own)
 			} else {
 				copy(own, mem[done:done+k])
@@ -209,42 +204,39 @@ func (c *conn) move(e *work) *fault {
 			}
 		}
 		s.Unlock()
-		if done == e.n {
+		if done == w.N {
 			break
 		}
 	}
-	c.stats.copied.Add(uint64(e.n))
-	if e.op == verbs.OpWrite {
-		c.stats.sent(&c.stats.writes, e.n)
-		p.stats.received(nil, e.n)
+	p.Mu.Lock()
+	if w.Op == verbs.OpWrite {
+		p.received(w)
 	} else {
-		p.stats.sent(nil, e.n)
-		c.stats.received(&c.stats.reads, e.n)
+		p.Counts.SentBytes += uint64(w.N)
+		p.Counts.SentFrames++
+		p.Counts.CopiedBytes += uint64(w.N)
 	}
+	p.Mu.Unlock()
 	return nil
 }
 
-// refused tells a peer's refusal from a peer that has ended and revoked everything.
-func (c *conn) refused(e *work, f *fault) *fault {
-	c.peer.mu.Lock()
-	defer c.peer.mu.Unlock()
-	if c.peer.state == ended {
-		e.status = verbs.Flushed
+// refused tells c's refusal of the peer's w from c's end, which has revoked everything.
+func (c *conn) refused(w *work) *fault {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.State() == qp.Ended {
+		w.Status = verbs.Flushed
 		return nil
 	}
-	return f
+	return &badAccess
 }
 
 // tapped gives a message to both ends' Taps.
-func (c *conn) tapped(e *work, received []byte) {
-	if c.tap != nil {
-		parts := make([][]byte, len(e.segs))
-		for i := range parts {
-			parts[i] = e.segs[i].Bytes()
-		}
-		c.tap.Frame(c.local, c.remote, true, parts...)
+func (c *conn) tapped(w *work, received []byte) {
+	if c.Tap != nil {
+		c.Tap.Frame(c.LocalAddr(), c.RemoteAddr(), true, w.Slices(nil, 0, w.N)...)
 	}
-	if p := c.peer; p.tap != nil {
-		p.tap.Frame(p.local, p.remote, false, received)
+	if p := c.peer; p.Tap != nil {
+		p.Tap.Frame(p.LocalAddr(), p.RemoteAddr(), false, received)
 	}
 }

@@ -25,8 +25,9 @@ var arrows = []struct {
 	{"core/rpcbind", with(low, "core/rpc", "core/rpcmsg", "core/binding")},
 	{"core", nil}, // doc.go: the words
 
-	{"providers", with(low, "core/verbs")},     // fabric.go; providers never import each other
-	{"providers/soft", []string{"core/verbs"}}, // what an adapter keeps in hardware: written once for all that have none
+	{"providers", with(low, "core/verbs")},                                       // fabric.go; providers never import each other
+	{"providers/soft", []string{"core/verbs"}},                                   // what an adapter keeps in hardware: written once for all that have none
+	{"providers/soft/qp", []string{"core/verbs", "core/fair", "providers/soft"}}, // and what a connection of theirs is
 	{"providers/iwarp", with(low, "core/verbs", "core/fair", "providers/soft")},
 	{"providers/rxe", with(low, "core/verbs", "core/fair", "providers/soft")},
 	{"providers/ibverbs", with(low, "core/verbs", "core/fair")}, // a device has all that
