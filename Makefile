@@ -2,7 +2,7 @@
 #
 #   make demo    the main job: a server and a client process, real files, all checked
 #   make test    all tests, the concurrent packages again under the race detector
-#   make lint    formatting, vet, staticcheck, a build without cgo
+#   make lint    formatting, vet, staticcheck, a build without cgo, vet for other systems (make elsewhere)
 #   make race    every test under the race detector (slow)
 #   make soak    worlds of servers, clients and faults under simulated time, for SOAKTIME
 #   make fuzz    every fuzz target in turn, FUZZTIME each
@@ -31,10 +31,14 @@ TOOLS   := $(CURDIR)/.tools
 # Packages with goroutines of their own: these run under the race detector in `make test`.
 RACE := core/engine core/rpc providers/loopback providers/iwarp ulp/nfs props extensions tracing gateway test/faults test/plugins cli/capture cli/demo
 
+# What programs import, and the systems other than linux/amd64 that it builds on.
+PORTABLE  := ./core/... ./props/... ./providers/... ./ulp/nfs ./ulp/nfs/nfs3 ./ulp/nfs/mount3
+ELSEWHERE := linux/arm64 darwin/arm64 freebsd/amd64 windows/amd64
+
 # Modules of their own, so that their dependencies stay out of the main one.
 NESTED := test/bench
 
-.PHONY: demo test lint race soak fuzz bench bench-report conformance interop interop-smoke build clean
+.PHONY: demo test lint elsewhere race soak fuzz bench bench-report conformance interop interop-smoke build clean
 .DEFAULT_GOAL := build
 
 build:
@@ -59,8 +63,14 @@ lint: $(TOOLS)/staticcheck
 	$(GO) vet ./...
 	$(TOOLS)/staticcheck ./...
 	CGO_ENABLED=0 $(GO) build ./...
+	@$(MAKE) --no-print-directory elsewhere
 	@set -e; for d in $(NESTED); do echo "$$d: vet, staticcheck"; \
 	  $(GO) -C $$d vet ./...; (cd $$d && $(TOOLS)/staticcheck ./...); done
+
+# What programs import builds on each of these systems, tests included; the tests run on Linux.
+elsewhere:
+	@set -e; for s in $(ELSEWHERE); do echo "$$s: vet $(PORTABLE)"; \
+	  CGO_ENABLED=0 GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet $(PORTABLE); done
 
 soak:
 	RPCRDMA_SOAK_TIME=$(SOAKTIME) $(GO) test -tags invariants -timeout 0 -v ./test/soak

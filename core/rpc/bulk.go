@@ -2,9 +2,9 @@ package rpc
 
 import (
 	"fmt"
-	"syscall"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/pages"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -14,12 +14,11 @@ type Buffer = engine.Memory
 // NewBuffer allocates n bytes outside the Go heap. Each fabric registers it on first use and keeps
 // it registered until Free. Not Free while a call uses it.
 func NewBuffer(n int) (*Buffer, error) {
-	b, err := syscall.Mmap(-1, 0, max(n, 1), syscall.PROT_READ|syscall.PROT_WRITE,
-		syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_POPULATE)
+	b, err := pages.Alloc(max(n, 1))
 	if err != nil {
 		return nil, fmt.Errorf("buffer of %d bytes: %w", n, err)
 	}
-	return engine.NewMemory(b[:n], func() { syscall.Munmap(b) }), nil
+	return engine.NewMemory(b[:n], func() { pages.Free(b) }), nil
 }
 
 // Bulk is a bulk result of a handler that lies in memory of its own: release is called exactly

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"syscall"
+	"slices"
 )
 
 // The reserved ports that callers take, as other RPC libraries do: not those of well-known services.
@@ -28,13 +28,18 @@ func reservedPort(d net.Dialer) func(ctx context.Context, network, address strin
 			try.LocalAddr = &local
 			conn, err := try.DialContext(ctx, network, address)
 			switch {
-			case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
-				continue // taken, or in use towards this very server a moment ago
-			case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+			case isAny(err, portTaken):
+				continue // or it was in use towards this very server a moment ago
+			case isAny(err, portDenied):
 				return d.DialContext(ctx, network, address)
 			}
 			return conn, err
 		}
 		return d.DialContext(ctx, network, address)
 	}
+}
+
+// isAny reports whether err is one of errs.
+func isAny(err error, errs []error) bool {
+	return slices.ContainsFunc(errs, func(e error) bool { return errors.Is(err, e) })
 }

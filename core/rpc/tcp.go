@@ -10,7 +10,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
@@ -295,7 +294,7 @@ func (l *Listener) serveTCP(ctx, life context.Context, s *Server) error {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil
-		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
+		case isAny(err, acceptLater):
 			s.complaints.warn("connection not accepted", "error", err)
 			time.Sleep(acceptPause)
 			continue

@@ -14,5 +14,5 @@
 // The text of an error or panic begins with the name that the provider gives in the field
 // Provider: users know providers, not this package.
 //
-// Imports: core/verbs, the standard library, golang.org/x/sys.
+// Imports: core/pages, core/verbs, the standard library.
 package soft

@@ -20,7 +20,7 @@ const (
 	indexBits = 32 - genBits - tagBits
 	pageBits  = 10 // slots are made by the page and never move
 	pageSize  = 1 << pageBits
-	pages     = 1 << (indexBits - pageBits)
+	pageCount = 1 << (indexBits - pageBits)
 )
 
 // ErrEnded is Expose's after RevokeAll. Each connection has its own words for that.
@@ -43,7 +43,7 @@ const (
 type Keys struct {
 	Provider string // whose errors these are
 
-	page [pages]atomic.Pointer[[pageSize]Slot] // read without a lock
+	page [pageCount]atomic.Pointer[[pageSize]Slot] // read without a lock
 
 	mu    sync.Mutex // guards what follows and the slots' links; taken before a slot's mu, never after
 	free  *Slot

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/rpcrdma/rpcrdma/core/pages"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
@@ -45,7 +46,7 @@ func (r *region) Release() {
 	}
 	if _, ok := m.slabs[r]; ok { // else Close has freed it
 		delete(m.slabs, r)
-		_ = unmapMemory(mem) // it was mapped
+		_ = pages.Free(mem) // it was mapped
 	}
 }
 
@@ -54,14 +55,14 @@ func (m *Memory) Alloc(n int) (verbs.Region, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("%s: Alloc of %d bytes", m.Provider, n)
 	}
-	mem, err := mapMemory(n)
+	mem, err := pages.Alloc(n)
 	if err != nil {
 		return nil, fmt.Errorf("%s: Alloc of %d bytes: %w", m.Provider, n, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		_ = unmapMemory(mem)
+		_ = pages.Free(mem)
 		return nil, m.Closed
 	}
 	r := &region{dom: m, mem: mem, slab: true}
@@ -100,7 +101,7 @@ func (m *Memory) Close() error {
 	m.closed = true
 	var errs []error
 	for r := range m.slabs {
-		errs = append(errs, unmapMemory(r.mem))
+		errs = append(errs, pages.Free(r.mem))
 	}
 	clear(m.slabs)
 	return errors.Join(errs...)

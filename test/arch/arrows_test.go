@@ -15,18 +15,19 @@ var arrows = []struct {
 	{"core/fair", nil}, // arithmetic
 	{"core/xdr", nil},
 	{"core/obs", nil},
+	{"core/pages", nil},
 	{"core/ext", low},
 	{"core/wire", low},
 	{"core/rpcmsg", low},
 	{"core/binding", low},
 	{"core/chunk", with(low, "core/binding", "core/wire")},
 	{"core/engine", with(low, "core/ext", "core/chunk", "core/wire", "core/rpcmsg", "core/verbs", "core/fair", "core/binding")},
-	{"core/rpc", with(low, "core/engine", "core/ext", "core/binding", "core/rpcmsg", "core/verbs", "core/fair")},
+	{"core/rpc", with(low, "core/engine", "core/ext", "core/binding", "core/rpcmsg", "core/pages", "core/verbs", "core/fair")},
 	{"core/rpcbind", with(low, "core/rpc", "core/rpcmsg", "core/binding")},
 	{"core", nil}, // doc.go: the words
 
 	{"providers", with(low, "core/verbs")},                                       // fabric.go; providers never import each other
-	{"providers/soft", []string{"core/verbs"}},                                   // what an adapter keeps in hardware: written once for all that have none
+	{"providers/soft", []string{"core/pages", "core/verbs"}},                     // what an adapter keeps in hardware: written once for all that have none
 	{"providers/soft/qp", []string{"core/verbs", "core/fair", "providers/soft"}}, // and what a connection of theirs is
 	{"providers/iwarp", with(low, "core/verbs", "core/fair", "providers/soft")},
 	{"providers/rxe", with(low, "core/verbs", "core/fair", "providers/soft")},

@@ -1,5 +1,3 @@
-//go:build unix
-
 package stream
 
 import (
@@ -15,9 +13,10 @@ import (
 type TCP struct {
 	NoDelay          bool
 	SendBuf, RecvBuf int // bytes; 0 leaves the kernel's own tuning on
-	// Thread has who reads wait in the kernel, on its own thread, not in the runtime's poller.
+	// Thread makes the reader wait in the kernel, on its own thread, not in the runtime's poller. Only where
+	// Threads is true.
 	Thread bool
-	// Spin is how long who reads polls before it waits, as long as that pays; at most MaxSpin.
+	// Spin is how long the reader polls before it waits, as long as that pays; at most MaxSpin.
 	Spin time.Duration
 }
 
@@ -38,9 +37,9 @@ func (t TCP) Dial(ctx context.Context, local, addr string) (Stream, error) {
 	}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, err
+		return nil, sameError(err)
 	}
-	return t.stream(c)
+	return t.set(c)
 }
 
 // Listen implements Network.
@@ -49,7 +48,7 @@ func (t TCP) Listen(ctx context.Context, addr string) (Listener, error) {
 	lc.SetMultipathTCP(false) // Go's default for listeners; its sockets answer for no MSS
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, err
+		return nil, sameError(err)
 	}
 	return &tcpListener{t: t, l: l.(*net.TCPListener)}, nil
 }
@@ -66,7 +65,8 @@ func (t TCP) control(_, _ string, rc syscall.RawConn) error {
 	return err
 }
 
-func (t TCP) stream(nc net.Conn) (Stream, error) {
+// set sets the connection's options and makes the system's Stream of it.
+func (t TCP) set(nc net.Conn) (Stream, error) {
 	c := nc.(*net.TCPConn)
 	if !t.NoDelay { // Go sets it
 		if err := c.SetNoDelay(false); err != nil {
@@ -74,22 +74,16 @@ func (t TCP) stream(nc net.Conn) (Stream, error) {
 			return nil, err
 		}
 	}
-	rc, err := c.SyscallConn()
+	s, err := t.stream(c)
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
-	s := &tcpStream{TCPConn: c, rc: rc, local: addrPort(c.LocalAddr()), remote: addrPort(c.RemoteAddr())}
-	s.spin.limit = t.Spin
-	if t.Thread {
-		if s.thread, err = newThread(); err != nil {
-			c.Close()
-			return nil, err
-		}
-	}
-	s.init()
 	return s, nil
 }
+
+// anyMSS is what every network carries.
+const anyMSS = 536
 
 type tcpListener struct {
 	t TCP
@@ -101,7 +95,7 @@ func (l *tcpListener) Accept() (Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := l.t.stream(c)
+	s, err := l.t.set(c)
 	if err != nil {
 		return nil, fmt.Errorf("a connection from %v: %w", c.RemoteAddr(), err)
 	}

@@ -35,6 +35,25 @@ type side struct {
 	vec vector
 }
 
+func (t TCP) stream(c *net.TCPConn) (Stream, error) {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	s := &tcpStream{TCPConn: c, rc: rc, local: addrPort(c.LocalAddr()), remote: addrPort(c.RemoteAddr())}
+	s.spin.limit = t.Spin
+	if t.Thread {
+		if s.thread, err = newThread(); err != nil {
+			return nil, err
+		}
+	}
+	s.init()
+	return s, nil
+}
+
+// sameError is err as other systems report it.
+func sameError(err error) error { return err }
+
 func (s *tcpStream) init() {
 	s.in.bind()
 	s.out.bind()
@@ -118,7 +137,7 @@ func (s *tcpStream) Reset() error {
 
 // MSS asks the kernel; without an answer it is what every network carries.
 func (s *tcpStream) MSS() int {
-	mss := 536
+	mss := anyMSS
 	_ = s.rc.Control(func(fd uintptr) {
 		if n, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG); err == nil {
 			mss = n
