@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rpcrdma/rpcrdma/test/conformance/rewrite"
 )
 
-// check finds what is wrong with the ledger itself, without running anything. Whether the place of a defect still
-// exists is checked where the defects run: code may move without a failure of "go test".
+// check finds what is wrong with the ledger itself, without running anything. Whether a defect has its place is
+// checked where the defects run: see checkPlaces.
 func check(root string, rows []Row, defects []Defect) (faults []error) {
 	bad := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
 	byID := make(map[string]Row)
@@ -46,6 +48,9 @@ func check(root string, rows []Row, defects []Defect) (faults []error) {
 			bad("defect %q: no row %s", d.Name, d.Row)
 		case !slices.Contains(r.Tests, d.Test):
 			bad("defect %q: %s is not a test of row %s", d.Name, d.Test, d.Row)
+		}
+		if _, err := rewrite.Parse(d.Old, d.New); err != nil {
+			bad("defect %q: %v", d.Name, err)
 		}
 		having[d.Row] = true
 	}

@@ -10,15 +10,20 @@
 //
 //	go test ./test/conformance               the scripts; every row has a test, and the test exists
 //	go test -tags defects ./test/conformance breaks the program on purpose, one defect at a time: each
-//	                                         must turn a test of the ledger red
+//	                                         must turn a test of the ledger red; -run 'TestDefects/grant_0'
+//	                                         selects some
 //	go run ./test/conformance                runs every test that a row names, wherever it is, and the
 //	                                         defects, and prints the table ("make conformance")
+//	go run ./test/conformance -places        checks in a second that each defect has its place
 //
 // counts.go says how many sentences with a key word each section of the texts has, so that none is missed;
 // TestTexts compares with the texts where CONFORMANCE_TEXTS names a folder that has them.
 //
-// Whoever changes a line that a defect changes must change the defect. A defect whose place is not found fails
-// "make conformance", by its name, and not "go test".
+// A defect finds its place by structure: a declaration by its name, wherever in the module it is, and a fragment of
+// Go that occurs in it once, with variables for its locals (package rewrite). Code may thus move and be renamed and
+// formatted anew. Where a declaration has another name or a rule is written in another way, the defect has to be
+// changed with it, or moved to what holds the rule now. A defect without a place fails "make conformance" by its
+// name; it does not fail "go test", because a change that keeps the behaviour breaks no test.
 //
 // Imports: anything of the module.
 package main

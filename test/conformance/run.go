@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // outcomes are the ends of tests, by "folder Test/sub": pass, fail or skip.
@@ -91,101 +90,6 @@ func (r Row) judge(ends outcomes) (faults []string) {
 		}
 	}
 	return faults
-}
-
-// Defect is a fault put into the program on purpose: the Old text of File, which must occur there exactly
-// once, becomes New. Test, one of its row's, must then fail.
-type Defect struct {
-	Name, Row, File, Old, New, Test string
-}
-
-// fault is the line of the report for a defect that was not caught or has no place.
-func (d Defect) fault(err error) string {
-	return fmt.Sprintf("defect %q (%s): %v", d.Name, d.Row, err)
-}
-
-// source is the file that the defect changes; an error says that it no longer applies.
-func (d Defect) source(root string) (path string, src []byte, err error) {
-	path = filepath.Join(root, filepath.FromSlash(d.File))
-	if src, err = os.ReadFile(path); err != nil {
-		return "", nil, err
-	}
-	if n := bytes.Count(src, []byte(d.Old)); n != 1 {
-		return "", nil, fmt.Errorf("no longer applies: its text occurs %d times in %s", n, d.File)
-	}
-	return path, src, nil
-}
-
-// provoked is set in the environment of the tests of a defect.
-const provoked = "RPCRDMA_CONFORMANCE_PROVOKED"
-
-// provoke builds the program with the defect, in temporary files, and runs the test. nil: it is caught.
-func (d Defect) provoke(root string) error {
-	path, src, err := d.source(root)
-	if err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp("", "defect")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp)
-	broken, overlay := filepath.Join(tmp, "broken.go"), filepath.Join(tmp, "overlay.json")
-	if err := os.WriteFile(broken, bytes.Replace(src, []byte(d.Old), []byte(d.New), 1), 0o600); err != nil {
-		return err
-	}
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: broken}})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
-		return err
-	}
-	dir, test, _ := strings.Cut(d.Test, " ")
-	ends, out, failed := goTest(root, dir, []string{provoked + "=1"}, "-vet=off", "-timeout=90s", "-overlay", overlay, "-run", exactly(test))
-	top, _, _ := strings.Cut(test, "/")
-	switch {
-	case ends[test] == "fail", ends[top] == "fail", ends[test] == "run" && failed != nil:
-		return nil
-	case ends[test] == "pass":
-		return fmt.Errorf("not caught: %s still passes", d.Test)
-	}
-	return fmt.Errorf("%s did not run:\n%s", d.Test, out)
-}
-
-// exactly is the -run of exactly that test.
-func exactly(test string) string {
-	parts := strings.Split(test, "/")
-	for i, p := range parts {
-		parts[i] = "^" + p + "$"
-	}
-	return strings.Join(parts, "/")
-}
-
-// provokeAll runs the defects, two at a time, and returns those that were caught.
-func provokeAll(root string, ds []Defect, report func(Defect, error)) (caught []Defect) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	next := make(chan Defect)
-	for range 2 {
-		wg.Go(func() {
-			for d := range next {
-				err := d.provoke(root)
-				mu.Lock()
-				if err == nil {
-					caught = append(caught, d)
-				}
-				report(d, err)
-				mu.Unlock()
-			}
-		})
-	}
-	for _, d := range ds {
-		next <- d
-	}
-	close(next)
-	wg.Wait()
-	return caught
 }
 
 // findRoot is the folder of go.mod, at or above the working directory.
