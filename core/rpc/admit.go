@@ -3,8 +3,10 @@ package rpc
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/fair"
@@ -13,19 +15,69 @@ import (
 // DefaultConnectionLimit is WithConnectionLimit's where none is set.
 const DefaultConnectionLimit = 1024
 
-// admission counts a listener's connections, each from before its set-up to its end.
+// WithAdmit refuses connections from addresses for which admit returns false (listeners), before anything is kept for them: on
+// tcp:// and iwarp:// they are closed as soon as the kernel hands them over. Listener.Refused counts them. IPv4 addresses
+// come in their own form; IPv6 addresses may have a zone. It is called by several goroutines, for every connection, and must not block.
+// Default: all are admitted.
+func WithAdmit(admit func(netip.Addr) bool) ListenOption {
+	return listenOption(func(o *listenOptions) error {
+		if o.admit = admit; admit == nil {
+			return isNil("WithAdmit", "a function")
+		}
+		return nil
+	})
+}
+
+// admission decides who may connect to a listener, and counts its connections, each from before its set-up to its end.
 type admission struct {
+	admit   func(netip.Addr) bool // nil: all
+	refused atomic.Uint64
+
 	mu    sync.Mutex
 	quota fair.Quota
 }
 
-// enter admits a connection of peer, or tells why not.
+// door is what the fabric asks: nil admits all.
+func (a *admission) door() func(netip.Addr) bool {
+	if a.admit == nil {
+		return nil
+	}
+	return func(peer netip.Addr) bool {
+		ok := a.admit(peer)
+		if !ok {
+			a.refused.Add(1)
+		}
+		return ok
+	}
+}
+
+// guarded is a TCP listener that closes what is not admitted.
+type guarded struct {
+	*net.TCPListener
+	door func(netip.Addr) bool
+}
+
+func (l guarded) Accept() (net.Conn, error) {
+	c, err := l.AcceptTCP()
+	for err == nil && !l.door(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()) {
+		c.SetLinger(0) // a reset, which leaves nothing behind
+		c.Close()
+		c, err = l.AcceptTCP()
+	}
+	if err != nil {
+		return nil, err // a nil *net.TCPConn must not become a net.Conn
+	}
+	return c, nil
+}
+
+// enter counts a connection of peer in, or reports why there is no place for it.
 func (a *admission) enter(peer netip.Addr) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.quota.Take(peer, 1) {
 		return nil
 	}
+	a.refused.Add(1)
 	return fmt.Errorf("too many connections: %d of %d are up, %d of them from there", a.quota.Used(), a.quota.Limit, a.quota.Held(peer))
 }
 

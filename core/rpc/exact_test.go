@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,8 +45,8 @@ func (n *counting) Dial(ctx context.Context, local, addr string) (stream.Stream,
 	return countingStream{s, n}, nil
 }
 
-func (n *counting) Listen(ctx context.Context, addr string) (stream.Listener, error) {
-	l, err := n.Network.Listen(ctx, addr)
+func (n *counting) Listen(ctx context.Context, addr string, admit func(netip.Addr) bool) (stream.Listener, error) {
+	l, err := n.Network.Listen(ctx, addr, admit)
 	if err != nil {
 		return nil, err
 	}

@@ -35,16 +35,20 @@ func Listen(ctx context.Context, target string, opts ...ListenOption) (*Listener
 		return nil, err
 	}
 	l := &Listener{target: t, opts: o}
+	l.admits.admit = o.admit
 	l.admits.quota = fair.Quota{Limit: o.connsMax, PerPeer: o.connsPeer}
 	if t.Scheme == "tcp" {
 		var lc net.ListenConfig
 		l.tcp, err = lc.Listen(ctx, "tcp", t.Address)
+		if door := l.admits.door(); err == nil && door != nil {
+			l.tcp = guarded{l.tcp.(*net.TCPListener), door}
+		}
 		return l, err
 	}
 	if l.ep, err = openEndpoint(ctx, t, o.memory); err != nil {
 		return nil, err
 	}
-	if l.rdma, err = l.ep.Listen(ctx, t.Address, verbs.ListenOptions{Backlog: o.backlog}); err != nil {
+	if l.rdma, err = l.ep.Listen(ctx, t.Address, verbs.ListenOptions{Backlog: o.backlog, Admit: l.admits.door()}); err != nil {
 		l.ep.Close()
 		return nil, err
 	}
@@ -61,6 +65,9 @@ func (l *Listener) Addr() netip.AddrPort {
 
 // URL is the address as a target, with the port that was bound.
 func (l *Listener) URL() string { return l.target.Scheme + "://" + l.Addr().String() }
+
+// Refused is how many connections were refused because WithAdmit did not admit them or a limit on connections was reached.
+func (l *Listener) Refused() uint64 { return l.admits.refused.Load() }
 
 // stop ends Accept; connections go on.
 func (l *Listener) stop() {

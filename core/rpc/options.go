@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
@@ -111,6 +112,7 @@ type clientOptions struct {
 type listenOptions struct {
 	connOptions
 	backlog, connsMax, connsPeer int
+	admit                        func(netip.Addr) bool // nil: all
 }
 
 type serverOptions struct {

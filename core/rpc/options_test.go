@@ -23,6 +23,7 @@ import (
 // kinds are what the option of each function is for.
 var kinds = map[string]string{
 	"ConnOptions":               "client listen",
+	"WithAdmit":                 "listen",
 	"WithAuth":                  "client backchannel",
 	"WithAuthFlavor":            "server",
 	"WithAuthSys":               "client backchannel",

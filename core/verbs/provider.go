@@ -73,6 +73,12 @@ type Listener interface {
 
 // ListenOptions bounds what strangers can make a listener hold.
 type ListenOptions struct {
+	// Admit, if not nil, is asked before anything is kept for a peer: where the fabric hands over a connection (TCP's accept,
+	// the CM's request), before a goroutine, a buffer or a place in the backlog is taken. False: the peer is refused at once and
+	// nothing of it shows in Accept. Its argument is what Request.RemoteAddr would name, never an IPv4-mapped IPv6
+	// address. It is called for every peer, by one or more goroutines of the provider that hold no lock; it must
+	// not block, may call Listener.Close and must not call Domain.Close. A call may still be under way when Listener.Close returns.
+	Admit func(netip.Addr) bool
 	// Backlog: requests in set-up or waiting for Accept, at most; 0: 256. Of one address no more than it
 	// leaves free (core/fair), where strangers can connect at all.
 	Backlog int

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -295,8 +296,8 @@ type hooked struct {
 	full   func() // a write finds no room, and comes back after this
 }
 
-func (n *hooked) Listen(ctx context.Context, addr string) (stream.Listener, error) {
-	l, err := n.Network.Listen(ctx, addr)
+func (n *hooked) Listen(ctx context.Context, addr string, admit func(netip.Addr) bool) (stream.Listener, error) {
+	l, err := n.Network.Listen(ctx, addr, admit)
 	return hookedListener{l, n}, err
 }
 

@@ -56,7 +56,7 @@ func (d *domain) Listen(ctx context.Context, addr string, o verbs.ListenOptions)
 	if err != nil {
 		return nil, fmt.Errorf("iwarp: listen: %w", err)
 	}
-	in, err := d.net.Listen(ctx, at)
+	in, err := d.net.Listen(ctx, at, o.Admit)
 	if err != nil {
 		return nil, fmt.Errorf("iwarp: listen %s: %w", addr, err)
 	}

@@ -245,7 +245,7 @@ func TestDialling(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
-				l, err := n.Listen(t.Context(), ":7")
+				l, err := n.Listen(t.Context(), ":7", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -285,7 +285,7 @@ func TestDialling(t *testing.T) {
 
 func TestDiallingGivenUp(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
-		l, err := n.Listen(t.Context(), ":7")
+		l, err := n.Listen(t.Context(), ":7", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn
 		return nil, err
 	}
 	l := names.find(at)
-	if l == nil {
+	if l == nil || l.admit != nil && !l.admit(c.LocalAddr().Addr()) {
 		return nil, syscall.ECONNREFUSED
 	}
 	if err := qp.Fits("dial", private, l.dom.Caps().PrivateDial); err != nil {

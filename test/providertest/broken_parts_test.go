@@ -3,7 +3,9 @@ package providertest_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
@@ -120,6 +122,73 @@ type stripRequest struct{ verbs.Request }
 func (r stripRequest) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
 	strip(&o)
 	return r.Request.Accept(ctx, o)
+}
+
+// careless admits everybody.
+type careless struct{ verbs.Domain }
+
+func (d careless) Listen(ctx context.Context, addr string, o verbs.ListenOptions) (verbs.Listener, error) {
+	o.Admit = nil
+	return d.Domain.Listen(ctx, addr, o)
+}
+
+// tardy asks Admit when a request is accepted.
+type tardy struct{ verbs.Domain }
+
+func (d tardy) Listen(ctx context.Context, addr string, o verbs.ListenOptions) (verbs.Listener, error) {
+	admit := o.Admit
+	o.Admit = nil
+	l, err := d.Domain.Listen(ctx, addr, o)
+	return tardyListener{l, admit}, err
+}
+
+type tardyListener struct {
+	verbs.Listener
+	admit func(netip.Addr) bool
+}
+
+func (l tardyListener) Accept(ctx context.Context) (verbs.Request, error) {
+	for {
+		r, err := l.Listener.Accept(ctx)
+		if err != nil || l.admit == nil || l.admit(r.RemoteAddr().Addr()) {
+			return r, err
+		}
+		r.Reject(nil)
+	}
+}
+
+// locked asks Admit under a lock that Close takes, or does without after a second, so that the check can end.
+type locked struct {
+	verbs.Domain
+	mu sync.Mutex
+}
+
+func (d *locked) Listen(ctx context.Context, addr string, o verbs.ListenOptions) (verbs.Listener, error) {
+	if admit := o.Admit; admit != nil {
+		o.Admit = func(a netip.Addr) bool {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return admit(a)
+		}
+	}
+	l, err := d.Domain.Listen(ctx, addr, o)
+	return lockedListener{l, d}, err
+}
+
+type lockedListener struct {
+	verbs.Listener
+	d *locked
+}
+
+func (l lockedListener) Close() error {
+	for range 100 {
+		if l.d.mu.TryLock() {
+			defer l.d.mu.Unlock()
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return l.Listener.Close()
 }
 
 // boaster promises a byte more of private data than fits.

@@ -392,6 +392,11 @@ var mutants = map[string]broken{
 	"long private data of a reject is cut":       {"private/longer than Caps.PrivateReject", mutant{request: func(r verbs.Request) verbs.Request { return cutReject{r} }}},
 	"promises longer private data than it takes": {"private/as long as Caps.PrivateDial", mutant{domain: func(d verbs.Domain) verbs.Domain { return boaster{d} }}},
 	"promises longer private data of a reject":   {"private/as long as Caps.PrivateReject", mutant{domain: func(d verbs.Domain) verbs.Domain { return boaster{d} }}},
+	"Admit is not asked":                         {"admit/a peer that Admit refuses gets", mutant{domain: func(d verbs.Domain) verbs.Domain { return careless{d} }}},
+	"Admit is asked in Accept":                   {"admit/a peer that Admit refuses gets", mutant{domain: func(d verbs.Domain) verbs.Domain { return tardy{d} }}},
+	"who is not admitted shows":                  {"admit/a peer that Admit refuses never", mutant{domain: func(d verbs.Domain) verbs.Domain { return careless{d} }}},
+	"Admit is asked under a lock":                {"admit/Admit may close", mutant{domain: func(d verbs.Domain) verbs.Domain { return &locked{Domain: d} }}},
+
 	"Private is not told the peer's": {"private/it travels", mutant{options: func(o *verbs.Options) {
 		private := o.Private
 		o.Private = func(c verbs.Caps, _ []byte) []byte { return private(c, nil) }

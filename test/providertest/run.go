@@ -46,6 +46,7 @@ var groups = []group{
 	{"domain", domainChecks},
 	{"set-up", setupChecks},
 	{"private", privateChecks},
+	{"admit", admitChecks},
 	{"messages", messageChecks},
 	{"memory", memoryChecks},
 	{"model", modelChecks},

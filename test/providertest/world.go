@@ -85,7 +85,12 @@ func (w *world) caps() verbs.Caps { return w.open().Caps() }
 
 func (w *world) listen(d verbs.Domain) verbs.Listener {
 	w.Helper()
-	l, err := d.Listen(w.ctx, w.o.Listen, verbs.ListenOptions{})
+	return w.listenWith(d, verbs.ListenOptions{})
+}
+
+func (w *world) listenWith(d verbs.Domain, o verbs.ListenOptions) verbs.Listener {
+	w.Helper()
+	l, err := d.Listen(w.ctx, w.o.Listen, o)
 	if err != nil {
 		w.Fatalf("Listen(%s): %v", w.o.Listen, err)
 	}

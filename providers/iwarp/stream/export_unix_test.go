@@ -2,7 +2,10 @@
 
 package stream
 
-import "context"
+import (
+	"context"
+	"net/netip"
+)
 
 // BufferedTCP is TCP as on a system whose sockets cannot be read without waiting.
 type BufferedTCP struct{ TCP }
@@ -11,8 +14,8 @@ func (t BufferedTCP) Dial(ctx context.Context, local, addr string) (Stream, erro
 	return buffer(t.TCP.Dial(ctx, local, addr))
 }
 
-func (t BufferedTCP) Listen(ctx context.Context, addr string) (Listener, error) {
-	l, err := t.TCP.Listen(ctx, addr)
+func (t BufferedTCP) Listen(ctx context.Context, addr string, admit func(netip.Addr) bool) (Listener, error) {
+	l, err := t.TCP.Listen(ctx, addr, admit)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,9 @@ type Stream interface {
 type Network interface {
 	// Dial connects; local is the source address ("" leaves it to the network).
 	Dial(ctx context.Context, local, addr string) (Stream, error)
-	Listen(ctx context.Context, addr string) (Listener, error)
+	// Listen binds addr. What comes from an address for which admit returns false is reset at once, before anything is made
+	// of it; nil admits all. No lock is held while admit runs.
+	Listen(ctx context.Context, addr string, admit func(netip.Addr) bool) (Listener, error)
 }
 
 // Listener takes streams.

@@ -33,7 +33,7 @@ var networks = map[string]func() stream.Network{
 // pair is a connected pair of streams, closed with the test.
 func pair(t testing.TB, n stream.Network) (a, b stream.Stream) {
 	t.Helper()
-	l, err := n.Listen(context.Background(), "127.0.0.1:0")
+	l, err := n.Listen(context.Background(), "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

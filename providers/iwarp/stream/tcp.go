@@ -43,14 +43,14 @@ func (t TCP) Dial(ctx context.Context, local, addr string) (Stream, error) {
 }
 
 // Listen implements Network.
-func (t TCP) Listen(ctx context.Context, addr string) (Listener, error) {
+func (t TCP) Listen(ctx context.Context, addr string, admit func(netip.Addr) bool) (Listener, error) {
 	lc := net.ListenConfig{Control: t.control, KeepAliveConfig: keepAlive}
 	lc.SetMultipathTCP(false) // Go's default for listeners; its sockets answer for no MSS
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, sameError(err)
 	}
-	return &tcpListener{t: t, l: l.(*net.TCPListener)}, nil
+	return &tcpListener{t: t, l: l.(*net.TCPListener), admit: admit}, nil
 }
 
 // control sets buffers before the handshake, which fixes the window's scale.
@@ -86,12 +86,18 @@ func (t TCP) set(nc net.Conn) (Stream, error) {
 const anyMSS = 536
 
 type tcpListener struct {
-	t TCP
-	l *net.TCPListener
+	t     TCP
+	l     *net.TCPListener
+	admit func(netip.Addr) bool // nil: all
 }
 
 func (l *tcpListener) Accept() (Stream, error) {
-	c, err := l.l.Accept()
+	c, err := l.l.AcceptTCP()
+	for err == nil && l.admit != nil && !l.admit(addrPort(c.RemoteAddr()).Addr()) {
+		_ = c.SetLinger(0) // a reset, which leaves nothing behind
+		_ = c.Close()
+		c, err = l.l.AcceptTCP()
+	}
 	if err != nil {
 		return nil, err
 	}

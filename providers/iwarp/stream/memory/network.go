@@ -88,7 +88,7 @@ func (n *Network) Dial(ctx context.Context, local, addr string) (stream.Stream, 
 }
 
 // Listen implements stream.Network.
-func (n *Network) Listen(_ context.Context, addr string) (stream.Listener, error) {
+func (n *Network) Listen(_ context.Context, addr string, admit func(netip.Addr) bool) (stream.Listener, error) {
 	port, err := portOf(addr)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (n *Network) Listen(_ context.Context, addr string) (stream.Listener, error
 	if n.listeners[port] != nil {
 		return nil, fmt.Errorf("listen %s: %w", addr, syscall.EADDRINUSE)
 	}
-	l := &listener{net: n, at: netip.AddrPortFrom(localhost, port)}
+	l := &listener{net: n, at: netip.AddrPortFrom(localhost, port), admit: admit}
 	l.wake.L = &l.mu
 	if n.listeners == nil {
 		n.listeners = map[uint16]*listener{}
@@ -120,8 +120,9 @@ func portOf(addr string) (uint16, error) {
 }
 
 type listener struct {
-	net *Network
-	at  netip.AddrPort
+	net   *Network
+	at    netip.AddrPort
+	admit func(netip.Addr) bool // nil: all
 
 	mu     sync.Mutex
 	wake   sync.Cond
@@ -137,6 +138,18 @@ func (l *listener) push(s *Stream) {
 }
 
 func (l *listener) Accept() (stream.Stream, error) {
+	s, err := l.next()
+	for err == nil && l.admit != nil && !l.admit(s.RemoteAddr().Addr()) {
+		_ = s.Reset()
+		s, err = l.next()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (l *listener) next() (*Stream, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.queue) == 0 && !l.closed {
