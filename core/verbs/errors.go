@@ -8,6 +8,8 @@ import (
 var (
 	// ErrNoReceives: a pool has fewer receives left than were asked for.
 	ErrNoReceives = errors.New("verbs: not enough receives left in the pool")
+	// ErrForeignDomain: a request cannot be accepted into a domain of another provider, or of another device.
+	ErrForeignDomain = errors.New("verbs: the domain is not of the listener's provider and device")
 	// ErrBadWork: a work request that no connection could carry out.
 	ErrBadWork = errors.New("verbs: malformed work request")
 	// ErrRemoteAccess: a peer reached for memory that it may not; on its side or ours.

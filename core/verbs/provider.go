@@ -36,8 +36,9 @@ type OptionInfo struct {
 	Key, Default, Help string
 }
 
-// Domain is one protection domain: memory and receive pools are shared by its
-// connections, and a remote key of one connection is worth nothing on another.
+// Domain is one protection domain: memory and receive pools are shared by its connections. Where Caps.Keys is
+// KeysRandom a remote key of one connection is worth nothing on another, and peers that do not trust one another may share a
+// domain; where it is KeysDevice a key may serve every connection of the domain, and such peers need a domain each.
 // Its methods may be called from several goroutines.
 type Domain interface {
 	Caps() Caps
@@ -91,8 +92,8 @@ type ListenOptions struct {
 type Request interface {
 	PeerPrivateData() []byte // may be zero-padded past what the peer gave (Caps.PadsPrivate)
 	RemoteAddr() netip.AddrPort
-	// Accept answers with o.Private's bytes. The peer cannot send before o.Ready returned. Where it returns an error the
-	// request is rejected.
+	// Accept answers with o.Private's bytes, with a connection of o.Domain. The peer cannot send before o.Ready returned. Where it
+	// returns an error the request is rejected.
 	Accept(ctx context.Context, o Options) (Conn, error)
 	// Reject refuses, with up to Caps.PrivateReject bytes of private data. With more it refuses without them and
 	// returns a *PrivateDataError.
@@ -111,7 +112,12 @@ type Options struct {
 	// ends the set-up and is returned by Dial or Accept; the Handler then hears no more. Completions may arrive before
 	// Dial or Accept has returned.
 	Ready func(Conn) error
-	// Recv is the pool that receives are drawn from; nil: PostRecv on the Conn.
+	// Domain is the domain that a request is accepted into: memory, keys and Recv are its, and its Close ends the
+	// connection, while the listener's domain may close before. nil: the listener's own. It must be of the same provider and, where
+	// there are devices, the same one (an RDMA CM id creates its queue pair in any protection domain of its device), or Accept
+	// returns ErrForeignDomain. Dial does not look at it.
+	Domain Domain
+	// Recv is the pool that receives are drawn from, of the connection's domain; nil: PostRecv on the Conn.
 	Recv RecvPool
 	// Reads is how many RDMA Reads we want in flight, Reading how many the peer may
 	// have in flight towards us; what was agreed is Conn.Caps().MaxReads. 0: the provider's default; below: none.

@@ -420,6 +420,13 @@ func (r *request) prepare(ctx context.Context, o *verbs.Options) (c *conn, priva
 		return nil, nil, a, err
 	}
 	d := r.l.dom
+	if o.Domain != nil {
+		own, ok := o.Domain.(*domain)
+		if !ok {
+			return nil, nil, a, verbs.ErrForeignDomain
+		}
+		d = own
+	}
 	if c, err = d.newConn(o); err != nil {
 		return nil, nil, a, err
 	}

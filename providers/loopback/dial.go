@@ -170,6 +170,8 @@ func (r *caller) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error
 		err = context.DeadlineExceeded
 	case <-r.l.dom.Context().Done():
 		err = context.Cause(r.l.dom.Context())
+	case <-c.dom.Context().Done():
+		err = context.Cause(c.dom.Context())
 	}
 	if err != nil && c.Abandon(err) {
 		return nil, err
@@ -185,7 +187,15 @@ func (r *caller) prepare(ctx context.Context, o *verbs.Options) (*conn, []byte, 
 	if !r.Alive() {
 		return nil, nil, fmt.Errorf("the peer gave up: %w", net.ErrClosed)
 	}
-	c, err := newConn(r.l.dom, o, r.at, r.from.LocalAddr(), nil)
+	d := r.l.dom
+	if o.Domain != nil {
+		own, ok := o.Domain.(*domain)
+		if !ok {
+			return nil, nil, verbs.ErrForeignDomain
+		}
+		d = own
+	}
+	c, err := newConn(d, o, r.at, r.from.LocalAddr(), nil)
 	if err != nil {
 		return nil, nil, err
 	}

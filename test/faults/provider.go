@@ -131,7 +131,11 @@ type request struct {
 }
 
 func (r *request) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
-	c := r.d.conn(&o)
+	d := r.d
+	if own, ok := o.Domain.(*domain); ok {
+		d, o.Domain = own, own.Domain
+	}
+	c := d.conn(&o)
 	inner, err := r.Request.Accept(ctx, o)
 	return c.up(inner, err)
 }

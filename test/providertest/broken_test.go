@@ -3,6 +3,7 @@ package providertest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -396,6 +397,15 @@ var mutants = map[string]broken{
 	"Admit is asked in Accept":                   {"admit/a peer that Admit refuses gets", mutant{domain: func(d verbs.Domain) verbs.Domain { return tardy{d} }}},
 	"who is not admitted shows":                  {"admit/a peer that Admit refuses never", mutant{domain: func(d verbs.Domain) verbs.Domain { return careless{d} }}},
 	"Admit is asked under a lock":                {"admit/Admit may close", mutant{domain: func(d verbs.Domain) verbs.Domain { return &locked{Domain: d} }}},
+
+	"the domain to accept into is not looked at": {"into/a connection ends with", mutant{into: func(o *verbs.Options) {
+		o.Domain, o.Recv = nil, nil
+	}}},
+	"foreign domains are accepted into": {"into/a domain that is not", mutant{into: func(o *verbs.Options) {
+		if fmt.Sprintf("%T", o.Domain) == "providertest.foreign" {
+			o.Domain, o.Recv = nil, nil
+		}
+	}}},
 
 	"Private is not told the peer's": {"private/it travels", mutant{options: func(o *verbs.Options) {
 		private := o.Private

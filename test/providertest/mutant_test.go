@@ -18,6 +18,7 @@ type mutant struct {
 	dial     func(d verbs.Domain, ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error)
 	listener func(verbs.Listener) verbs.Listener
 	request  func(verbs.Request) verbs.Request
+	into     func(*verbs.Options) // of Request.Accept
 
 	caps         func(*verbs.Caps)
 	post         func(c *mconn, ws []verbs.Work) (int, error)
@@ -116,7 +117,14 @@ type mrequest struct {
 }
 
 func (r *mrequest) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
-	c := r.d.wrap(&o)
+	d := r.d
+	if own, ok := o.Domain.(*mdomain); ok {
+		d, o.Domain = own, own.Domain
+	}
+	if d.m.into != nil {
+		d.m.into(&o)
+	}
+	c := d.wrap(&o)
 	in, err := r.Request.Accept(ctx, o)
 	if err != nil {
 		return nil, err

@@ -47,6 +47,7 @@ var groups = []group{
 	{"set-up", setupChecks},
 	{"private", privateChecks},
 	{"admit", admitChecks},
+	{"into", intoChecks},
 	{"messages", messageChecks},
 	{"memory", memoryChecks},
 	{"model", modelChecks},
