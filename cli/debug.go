@@ -34,23 +34,29 @@ func newDebug(w io.Writer) *debugLog {
 	return d
 }
 
-var eventNames = [...]string{obs.ConnUp: "up", obs.ConnDown: "down", obs.Negotiated: "version", obs.CallSent: "call sent",
+var eventNames = [obs.Kinds]string{obs.ConnUp: "up", obs.ConnDown: "down", obs.Negotiated: "version", obs.CallSent: "call sent",
 	obs.CallRecv: "call received", obs.ReplySent: "reply sent", obs.ReplyRecv: "reply received", obs.ReadDone: "read done",
 	obs.WriteDone: "write done", obs.Fenced: "fenced", obs.ErrorSent: "error sent", obs.ErrorRecv: "error received",
-	obs.Dropped: "dropped", obs.CreditWait: "waits for credit", obs.CallDone: "call done", obs.CallCancel: "call cancelled",
-	obs.CreditGrant: "credits", obs.ControlSent: "operation sent", obs.ControlRecv: "operation received", obs.ControlLate: "operation left to its default",
-	obs.ExtPanic: "extension panicked"}
+	obs.Dropped: "dropped", obs.CreditBegun: "waits for credit", obs.CreditWait: "waited for credit", obs.CallDone: "call done",
+	obs.CallCancel: "call cancelled", obs.CreditGrant: "credits", obs.ControlSent: "operation sent", obs.ControlRecv: "operation received",
+	obs.ControlLate: "operation left to its default", obs.ExtPanic: "extension panicked", obs.CallBegun: "call begins",
+	obs.Registered: "memory registered", obs.Resent: "call sent again", obs.DialBegun: "dials", obs.DialDone: "dialled",
+	obs.ConnRefused: "connection refused", obs.Queued: "call queued", obs.HandlerBegun: "handler begins", obs.HandlerDone: "handler done",
+	obs.CallRefused: "call refused", obs.CacheReply: "repetition answered", obs.CacheDrop: "repetition dropped",
+	obs.FabricRetry: "fabric retries", obs.TerminateSent: "terminate sent", obs.TerminateRecv: "terminate received",
+	obs.CorruptReceived: "corrupt frame received"}
 
 // Record implements obs.Recorder.
 func (d *debugLog) Record(e obs.Event) {
-	name := fmt.Sprintf("event %d", e.Kind)
-	if int(e.Kind) < len(eventNames) && eventNames[e.Kind] != "" {
-		name = eventNames[e.Kind]
-	}
+	name := eventNames[e.Kind]
 	if e.Back {
 		name = "backward " + name
 	}
-	d.printf("%12.6f conn %d xid 0x%08x %s bytes %d segs %d arg %d", e.At.Seconds(), e.Conn, e.XID, name, e.Bytes, e.Segs, e.Arg)
+	took := ""
+	if e.Took > 0 {
+		took = " took " + e.Took.String()
+	}
+	d.printf("%12.6f conn %d xid 0x%08x %s bytes %d segs %d arg %d%s", e.At.Seconds(), e.Conn, e.XID, name, e.Bytes, e.Segs, e.Arg, took)
 }
 
 // Frame implements verbs.Tap: it decodes iWARP's Sends.

@@ -169,14 +169,3 @@ func (c *Conn) pick(mine bool, forward, backward *uint64) *uint64 {
 	}
 	return backward
 }
-
-// backward tells whether an event of that kind is of a backward call.
-func (c *Conn) backward(k obs.Kind) bool {
-	switch k {
-	case obs.CallSent, obs.ReplyRecv, obs.CallDone, obs.CallCancel, obs.CreditWait, obs.CreditGrant, obs.ErrorRecv, obs.Fenced:
-		return !c.client
-	case obs.CallRecv, obs.ReplySent, obs.ReadDone, obs.WriteDone, obs.ErrorSent:
-		return c.client
-	}
-	return false
-}

@@ -227,6 +227,7 @@ func (c *Conn) options() verbs.Options {
 		Ready: c.ready,
 		Recv:  c.ep.recv,
 		Tap:   c.cfg.Tap,
+		Note:  c.notes(),
 	}
 }
 
@@ -374,7 +375,7 @@ func (c *Conn) completed(cp *verbs.Completion) {
 	c.mu.Unlock()
 	if finished != nil {
 		if n := len(finished.plan.Writes); n > 0 {
-			c.event(obs.Event{Kind: obs.WriteDone, XID: finished.Header.XID, Bytes: finished.written(), Segs: n})
+			c.eventSince(finished.began, obs.Event{Kind: obs.WriteDone, XID: finished.Header.XID, Bytes: finished.written(), Segs: n})
 		}
 		finished.finish()
 	}
@@ -501,17 +502,6 @@ func (c *Conn) lost(sent bool, err error) error {
 		return c.refused
 	}
 	return &LostError{Sent: sent, Err: err}
-}
-
-func (c *Conn) event(e obs.Event) {
-	if c.cfg.Recorder != nil {
-		c.record(e)
-	}
-}
-
-func (c *Conn) record(e obs.Event) {
-	e.Conn, e.At, e.Back = c.id, obs.Now(), c.backward(e.Kind)
-	c.cfg.Recorder.Record(e)
 }
 
 // adopt lets Endpoint.Close end c and wait for it; where that has begun, c ends here.

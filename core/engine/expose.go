@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
+	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
@@ -20,6 +21,7 @@ func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
 	if len(p.Moved) == 0 && !p.NoMsg && len(offer.Writes) == 0 && offer.Reply == 0 {
 		return nil
 	}
+	began := c.clock()
 	call.makeRoom(offer)
 	if err := c.exposeArguments(call); err != nil {
 		return err
@@ -41,6 +43,7 @@ func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
 	}
 	c.counters.Exposed += uint64(len(call.windows))
 	c.mu.Unlock()
+	c.eventSince(began, obs.Event{Kind: obs.Registered, Side: obs.Requester, XID: call.XID, Bytes: call.exposed(), Segs: len(call.windows), Arg: int64(len(call.regs))})
 	return nil
 }
 

@@ -27,6 +27,7 @@ const (
 // §8.1). call.outcome says what then follows. Called with mu held.
 func (c *Conn) fence(call *Call) {
 	call.state = callFencing
+	call.fenceBegan = c.clock()
 	c.works = c.works[:0]
 	for i := range call.windows {
 		w := &call.windows[i]
@@ -110,7 +111,7 @@ func (c *Conn) fenced(call *Call) {
 			e.Arg++
 		}
 	}
-	c.record(e)
+	c.eventSince(call.fenceBegan, e)
 }
 
 // end takes call out of what waits for replies; it is settled when it is fenced. Called with mu

@@ -223,7 +223,9 @@ func (in *inbound) reply(h *wire.Header, payload []byte, invalidated uint32, rel
 		return false
 	}
 	// With mu held: what follows from the reply is recorded after it.
-	c.event(obs.Event{Kind: obs.ReplyRecv, XID: h.XID, Bytes: len(payload), Arg: int64(formOf(h))})
+	if c.recording() {
+		c.record(obs.Event{Kind: obs.ReplyRecv, XID: h.XID, Bytes: len(payload), Arg: int64(formOf(h))})
+	}
 	granted := c.credits.limit
 	opened := c.confirmed(h)
 	limit := c.credits.limit

@@ -86,7 +86,10 @@ type Call struct {
 	refusals   int    // pieces that the peer has refused as unknown
 	placed     bool   // places are reserved for parts
 
+	fenceBegan time.Duration // where events are recorded
+
 	// Do's, until the call is an orphan.
+	sends   int // how often it has been posted
 	plan    chunk.CallPlan
 	limits  chunk.Limits // that it was planned within
 	head    wire.Header
@@ -168,7 +171,7 @@ func (call *Call) Free() {
 	call.Into, call.Moved = call.Into[:0], call.Moved[:0]
 	call.results, call.into = call.results[:0], call.into[:0]
 	call.XID, call.Move, call.MoveResults, call.MaxReply, call.MaxWhole, call.Stream = 0, false, false, 0, 0, nil
-	call.Grow, call.growTo, call.minReply = 0, 0, 0
+	call.Grow, call.growTo, call.minReply, call.sends = 0, 0, 0, 0
 	call.Attach, call.wrap, call.by = Attachment{}, wire.Wrap{}, nil
 	call.state, call.err = callIdle, nil
 	call.settled.Store(false)
@@ -208,13 +211,17 @@ func (e *OrphanError) Unwrap() error { return e.Err }
 // *chunk.PlanError or of registering memory; of backward calls also *BackwardError. In each case no peer
 // can reach the caller's memory any more.
 func (c *Conn) Do(ctx context.Context, call *Call) error {
-	xid := call.XID // an orphan is no longer ours
-	err := c.do(ctx, call)
-	done := obs.Event{Kind: obs.CallDone, XID: xid}
-	if err != nil {
-		done.Arg = 1
+	if c.recording() {
+		return c.doRecorded(ctx, call)
 	}
-	c.event(done)
+	return c.do(ctx, call)
+}
+
+func (c *Conn) doRecorded(ctx context.Context, call *Call) error {
+	xid, began := call.XID, c.clock() // an orphan is no longer ours
+	c.event(obs.Event{Kind: obs.CallBegun, XID: xid, Arg: procedureOf(call)})
+	err := c.do(ctx, call)
+	c.eventSince(began, obs.Event{Kind: obs.CallDone, XID: xid, Arg: failed(err)})
 	return err
 }
 
@@ -331,8 +338,15 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 	c.waiting.push(call)
 	c.counters.CreditWaits++
 	c.mu.Unlock()
-	c.event(obs.Event{Kind: obs.CreditWait, XID: call.XID})
+	began := c.clock()
+	c.event(obs.Event{Kind: obs.CreditBegun, XID: call.XID})
+	err := c.waitCredit(ctx, call)
+	c.eventSince(began, obs.Event{Kind: obs.CreditWait, XID: call.XID, Arg: failed(err)})
+	return err
+}
 
+// waitCredit returns when call, which is in c.waiting, has a credit or will get none.
+func (c *Conn) waitCredit(ctx context.Context, call *Call) error {
 	for {
 		select {
 		case <-call.wake: // perhaps a token of an earlier life
@@ -609,7 +623,13 @@ func (c *Conn) sent(call *Call, size int) {
 	h := &call.head
 	c.countMessage(h, call.plan.Len, c.pick(ours, &c.counters.CallsSent, &c.counters.BackCallsSent))
 	c.mu.Unlock()
-	c.event(obs.Event{Kind: obs.CallSent, XID: call.XID, Bytes: size, Segs: len(call.windows), Arg: int64(formOf(h))})
+	call.sends++
+	if c.recording() {
+		if call.sends > 1 {
+			c.record(obs.Event{Kind: obs.Resent, XID: call.XID, Arg: int64(call.sends - 1)})
+		}
+		c.record(obs.Event{Kind: obs.CallSent, XID: call.XID, Bytes: size, Segs: len(call.windows), Arg: int64(formOf(h))})
+	}
 	c.flush()
 }
 

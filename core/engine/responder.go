@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
@@ -43,6 +44,8 @@ type Request struct {
 	broken bool
 	// release is of Stream, which an extension keeps until the request is over; nil: it lies in buf.
 	release loan
+
+	began time.Duration // RDMA Reads, then the reply's transmission; where events are recorded
 
 	plan   chunk.ReplyPlan
 	head   wire.Header // of the reply
@@ -142,7 +145,9 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release loan
 		r.finish()
 		return true
 	}
-	c.event(obs.Event{Kind: obs.CallRecv, XID: r.Header.XID, Bytes: len(payload), Segs: len(r.Header.Reads), Arg: int64(formOf(r.Header))})
+	if c.recording() {
+		c.record(obs.Event{Kind: obs.CallRecv, XID: r.Header.XID, Bytes: len(payload), Segs: len(r.Header.Reads), Arg: int64(formOf(r.Header))})
+	}
 	switch {
 	case len(r.Header.Reads) == 0:
 		r.deliver()
@@ -267,6 +272,7 @@ func (c *Conn) pull(r *Request) {
 		c.counters.ReadBytes += uint64(ch.Len)
 	}
 	ready := r.left == 0
+	r.began = c.clock()
 	c.postReads()
 	c.mu.Unlock()
 	if ready {
@@ -312,7 +318,7 @@ func (c *Conn) readDone(r *Request, s verbs.Status) {
 	case r.broken:
 		r.finish()
 	default:
-		c.event(obs.Event{Kind: obs.ReadDone, XID: r.Header.XID, Bytes: readLen(r.chunks), Segs: len(r.Header.Reads)})
+		c.eventSince(r.began, obs.Event{Kind: obs.ReadDone, XID: r.Header.XID, Bytes: readLen(r.chunks), Segs: len(r.Header.Reads)})
 		r.deliver()
 	}
 }
@@ -471,6 +477,7 @@ func (c *Conn) planReply(r *Request, move bool, most int) error {
 		r.segs = make([]verbs.Seg, 0, len(r.plan.Writes))
 	}
 	bulk := r.Results.Bulk()
+	began := c.clock()
 	last, reg, off := -2, verbs.Region(nil), 0
 	for _, w := range r.plan.Writes {
 		if w.Bulk != last {
@@ -489,6 +496,9 @@ func (c *Conn) planReply(r *Request, move bool, most int) error {
 			Op: verbs.OpWrite, Segs: r.segs[len(r.segs)-1:],
 			Key: to[w.Seg].Handle, Remote: to[w.Seg].Offset,
 		})
+	}
+	if n := len(r.regs); n > 0 {
+		c.eventSince(began, obs.Event{Kind: obs.Registered, Side: obs.Responder, XID: h.XID, Bytes: r.written(), Segs: n, Arg: int64(n)})
 	}
 	return nil
 }
@@ -534,7 +544,8 @@ func (c *Conn) sendReply(r *Request) error {
 	for i := range r.plan.Writes {
 		r.works[i].ID = workID(workPlain, r.last.i)
 	}
-	xid, form := h.XID, formOf(h)
+	xid, form, writes := h.XID, formOf(h), len(r.plan.Writes)
+	r.began = c.clock()
 
 	c.mu.Lock()
 	if c.down {
@@ -555,7 +566,9 @@ func (c *Conn) sendReply(r *Request) error {
 		c.postPieces(r)
 	}
 	c.mu.Unlock()
-	c.event(obs.Event{Kind: obs.ReplySent, XID: xid, Bytes: size, Arg: int64(form)})
+	if c.recording() {
+		c.record(obs.Event{Kind: obs.ReplySent, XID: xid, Bytes: size, Segs: writes, Arg: int64(form)})
+	}
 	return nil
 }
 

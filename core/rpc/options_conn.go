@@ -129,10 +129,10 @@ func WithExtensions(s *ext.Set) ConnOption {
 	})
 }
 
-// WithRecorder sends events to r.
+// WithRecorder sends events to r. Given several times, events go to each recorder, in that order.
 func WithRecorder(r obs.Recorder) ConnOption {
 	return connOption(func(o *connOptions) error {
-		o.engine.Recorder = r
+		o.engine.Recorder = obs.Tee(o.engine.Recorder, r)
 		if r == nil {
 			return isNil("WithRecorder", "a recorder")
 		}

@@ -124,6 +124,9 @@ type Options struct {
 	Reads, Reading int
 	// Tap, if not nil, gets every frame.
 	Tap Tap
+	// Note, if not nil, gets what else is worth knowing of the connection. It is called with the provider's locks
+	// held, from any goroutine: it does not block, and calls nothing of the provider's.
+	Note func(note Note, n int64)
 }
 
 // Tap receives a copy of a connection's frames for captures. It is called in the

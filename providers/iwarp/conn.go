@@ -38,6 +38,7 @@ type conn struct {
 	handler       verbs.Handler
 	pool          *soft.Pool // nil: recvs
 	tap           verbs.Tap
+	note          func(verbs.Note, int64) // nil: nobody wants to know
 	local, remote netip.AddrPort
 	initiator     bool
 	private       []byte // the peer's
@@ -121,6 +122,7 @@ func (d *domain) newConn(o *verbs.Options) (*conn, error) {
 		caps:       d.caps,
 		handler:    o.Handler,
 		tap:        o.Tap,
+		note:       o.Note,
 		reads:      d.depth(o.Reads),
 		reading:    d.depth(o.Reading),
 		readerWake: make(chan struct{}, 1),

@@ -89,6 +89,9 @@ func (f *failure) message(crc bool) []byte {
 
 // fail ends the connection by f. mu is held.
 func (c *conn) fail(f *failure) {
+	if c.note != nil && c.state != ended {
+		c.noteFailure(f)
+	}
 	if f.peers {
 		c.blame(f)
 		c.end(f.cause(), byFIN)
@@ -98,6 +101,17 @@ func (c *conn) fail(f *failure) {
 		c.last = f.message(c.agreed.CRC)
 	}
 	c.end(f.cause(), byTerminate)
+}
+
+// noteFailure reports f for who observes the connection. mu is held.
+func (c *conn) noteFailure(f *failure) {
+	note := verbs.NoteTerminateSent
+	if f.peers {
+		note = verbs.NoteTerminateRecv
+	} else if f.fault == rdmap.FaultMPACRC {
+		c.note(verbs.NoteCorrupt, 0)
+	}
+	c.note(note, f.fault.Number())
 }
 
 // blame gives the Read that the peer refused its status; it has named the request's MSN, or

@@ -25,6 +25,9 @@ func MakeFault(layer, typ, code uint8) Fault {
 	return faultSet | Fault(layer)<<16 | Fault(typ)<<8 | Fault(code)
 }
 
+// Number is layer<<16 | type<<8 | code.
+func (f Fault) Number() int64 { return int64(f &^ faultSet) }
+
 // Remote protection errors (type 1) and remote operation errors (type 2).
 const (
 	FaultSTag         = faultSet | 0x0100
