@@ -233,7 +233,7 @@ func (m *matcher) key(p, n ast.Expr) bool {
 // value compares what is left to compare: the fields of two nodes of the same type.
 func (m *matcher) value(p, n reflect.Value) bool {
 	switch p.Interface().(type) {
-	case token.Pos, *ast.CommentGroup, *ast.Object, *ast.Scope:
+	case token.Pos, *ast.CommentGroup:
 		return true
 	}
 	switch p.Kind() {

@@ -209,6 +209,9 @@ func TestGone(t *testing.T) {
 	refused(t, tree, "Conn.accept", "$h.Proc == wire.Done", "", ErrGone, "Conn.accept is not declared", "it occurs in engine Conn.admit (engine/conn.go:11)")
 	refused(t, tree, "admit", "$h.Proc == wire.Done", "", ErrGone, "admit is not declared")
 	refused(t, tree, "wire Conn.admit", "$h.Proc == wire.Done", "", ErrGone)
+	spread := load(t, map[string]string{"p/p.go": "package p\nfunc f(a []int) { g(a...) }\n"})
+	refused(t, spread, "f", "g($a)", "", ErrGone)
+	change(t, spread, "f", "g($a...)", "")
 }
 
 // TestSameName: of two declarations of a name the fragment decides, and where it cannot, the package.
