@@ -9,7 +9,8 @@
 #   make bench   against raw TCP, gRPC, net/rpc and go-nfs on this machine, as a table of targets (BENCHFLAGS="-only bulk": a
 #                part; "-before PROGRAM": beside another build of it, from go -C test/bench build -o PROGRAM of another commit)
 #   make bench-report   the same, and the charts: docs/performance.md again, some ten minutes (REPORTFLAGS="-only bulk": a part)
-#   make conformance  the specifications, sentence by sentence, with the tests that show each; faults made on purpose
+#   make conformance  the specifications, sentence by sentence, with the tests that show each; faults made on purpose,
+#                each of which has its place in the code and is found by a test
 #   make interop FABRIC=siw   against the Linux kernel's client and server, in virtual machines (root, Debian 12)
 #   make interop-smoke        the few cases of it that show that it works at all
 #   make build   bin/rpcrdma, and the plugins bin/rpcrdma-ext-*
