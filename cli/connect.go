@@ -102,7 +102,7 @@ func (f *connFlags) options(ctx context.Context, errs io.Writer, rdma bool) (opt
 		return nil, nil, err
 	}
 	p := c.Protocol
-	opts = append(opts, rpc.WithVersions(p.MinVersion, p.MaxVersion), rpc.WithInline(p.Inline), rpc.WithCredits(p.Credits))
+	opts = append(opts, rpc.WithResolver(resolver), rpc.WithVersions(p.MinVersion, p.MaxVersion), rpc.WithInline(p.Inline), rpc.WithCredits(p.Credits))
 	var closers []func() error
 	finish = func() (err error) {
 		for _, c := range closers {
@@ -159,6 +159,12 @@ func (f *connFlags) dialOptions(ctx context.Context, t rpc.Target, errs io.Write
 // target parses a URL of the command line: what is wrong with it is a misuse.
 func target(s string) (rpc.Target, error) {
 	t, err := rpc.ParseTarget(s)
+	if scheme, _, ok := strings.Cut(s, "://"); !ok || scheme == "" {
+		err = &rpc.TargetError{Target: s, Problem: "want scheme://host:port with a scheme of " + schemes()}
+	}
+	if err == nil {
+		err = resolver.Check(t)
+	}
 	if err != nil {
 		return t, usageError{err}
 	}
@@ -209,7 +215,8 @@ func advise(t rpc.Target, err error) error {
 // it went through.
 func trim(err error, t rpc.Target) error {
 	text := err.Error()
-	for _, said := range []string{"connect to " + t.Scheme + "://" + t.Address + ": ", t.Scheme + ": ", "dial " + t.Address + ": ",
+	server := t.Scheme + "://" + t.Address + ": "
+	for _, said := range []string{"connect to " + server, "listen on " + server, t.Scheme + ": ", "dial " + t.Address + ": ",
 		"listen " + t.Address + ": ", "verbs: fabric protocol error: "} {
 		text = strings.TrimPrefix(text, said)
 	}

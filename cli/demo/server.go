@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -131,7 +130,7 @@ func (s *server) add(ctx context.Context, cfg serverConfig, e export) (url strin
 func (s *server) listen(ctx context.Context, cfg serverConfig, inline int, register func(*rpc.Server)) (url string, err error) {
 	l, err := rpc.Listen(ctx, cfg.Listen, rpc.WithInline(inline), rpc.WithCredits(cfg.Credits), rpc.WithExtensions(s.loaded.Set()))
 	if err != nil {
-		return "", fmt.Errorf("cannot listen on %s: %w", cfg.Listen, err)
+		return "", err
 	}
 	r := rpc.NewServer(rpc.WithLog(s.log))
 	register(r)

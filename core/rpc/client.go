@@ -14,7 +14,6 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
-	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -33,8 +32,8 @@ type Client struct {
 	once   sync.Once                                              // of Close
 	fault  error                                                  // its result
 
-	mu     sync.Mutex // guards what follows
-	ep     *engine.Endpoint
+	mu     sync.Mutex                  // guards what follows
+	eps    map[string]*engine.Endpoint // by the routes that they are for: see endpointKey
 	closed bool
 	past   obs.Counters // of connections that have ended
 }
@@ -57,7 +56,10 @@ type slot struct {
 	alone  chan struct{} // held by a call that may be what ends connections, while it is sent
 }
 
-type linkBox struct{ link }
+type linkBox struct {
+	link
+	taken TakenRoute
+}
 
 // ErrClosed: the client or server was closed.
 var ErrClosed = fmt.Errorf("rpc: closed: %w", net.ErrClosed)
@@ -76,8 +78,11 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.programs != nil && t.Scheme == "tcp" {
-		return nil, &TargetError{target, "a client on tcp serves no programs: backward calls go over RPC-over-RDMA only (WithPrograms)"}
+	if err := o.resolver.Check(t); err != nil {
+		return nil, err
+	}
+	if o.programs != nil && t.Scheme == schemeTCP {
+		return nil, &TargetError{target, errNoPrograms.Error()}
 	}
 	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs), done: make(chan struct{})}
 	for i := range c.slots {
@@ -119,9 +124,8 @@ func (c *Client) connect(ctx context.Context, s *slot) (link, error) {
 	if s.failed.Load() != failed {
 		return nil, s.fault // of the attempt that this one waited for
 	}
-	l, err := c.dial(ctx)
+	l, taken, err := c.dial(ctx)
 	if err != nil {
-		err = fmt.Errorf("connect to %s://%s: %w", c.target.Scheme, c.target.Address, err)
 		if ctx.Err() == nil { // else it is this call's own affair
 			s.fault = err
 			s.failed.Add(1)
@@ -137,7 +141,7 @@ func (c *Client) connect(ctx context.Context, s *slot) (link, error) {
 	if old := s.link.Load(); old != nil {
 		c.past.Add(old.Counters().Totals())
 	}
-	s.link.Store(&linkBox{l})
+	s.link.Store(&linkBox{l, taken})
 	return l, nil
 }
 
@@ -152,18 +156,38 @@ func (s *slot) live() link {
 	return l.link
 }
 
-func (c *Client) dial(ctx context.Context) (link, error) {
-	if c.target.Scheme == "tcp" {
-		return dialTCP(ctx, c.target, &c.opts)
+// dial connects by the first route that leads to the server.
+func (c *Client) dial(ctx context.Context) (l link, taken TakenRoute, err error) {
+	routes, err := c.opts.resolver.DialRoutes(ctx, c.target)
+	if err != nil {
+		return nil, taken, &NoRouteError{Op: opDial, Target: c.target, Err: err}
 	}
-	ep, err := c.endpoint(ctx)
+	taken, err = follow(ctx, opDial, c.target, &c.opts.connOptions, routes, func(r *Route) (err error) {
+		l, err = c.dialRoute(ctx, r)
+		return err
+	})
+	return l, taken, err
+}
+
+func (c *Client) dialRoute(ctx context.Context, r *Route) (link, error) {
+	o, err := c.opts.with(r.Settings)
 	if err != nil {
 		return nil, err
 	}
-	cfg := c.opts.engine
-	cfg.NextXID, cfg.Versions, cfg.Peer = c.xids, &versions, c.target.Scheme+"://"+c.target.Address
-	up := c.served.join(c.target.Address, &cfg)
-	conn, err := ep.Dial(ctx, c.target.Address, cfg)
+	if r.Provider == nil {
+		if c.served != nil {
+			return nil, errNoPrograms
+		}
+		return dialTCP(ctx, r, &o, c.opts.lowPort)
+	}
+	ep, err := c.endpoint(ctx, r, o.memory)
+	if err != nil {
+		return nil, err
+	}
+	cfg := o.engine
+	cfg.NextXID, cfg.Versions, cfg.Peer = c.xids, &versions, r.Scheme+"://"+r.Address
+	up := c.served.join(r.Address, &cfg)
+	conn, err := ep.Dial(ctx, r.Address, cfg)
 	up(conn)
 	if err != nil {
 		return nil, err // a nil *Conn must not become a link
@@ -171,27 +195,35 @@ func (c *Client) dial(ctx context.Context) (link, error) {
 	return conn, nil
 }
 
-// endpoint opens the client's protection domain on first use.
-func (c *Client) endpoint(ctx context.Context) (*engine.Endpoint, error) {
+// endpoint opens the protection domain of a route on its first use. The client keeps it until it is closed.
+func (c *Client) endpoint(ctx context.Context, r *Route, cfg engine.EndpointConfig) (*engine.Endpoint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.closed:
+	if c.closed {
 		return nil, ErrClosed
-	case c.ep != nil:
-		return c.ep, nil
 	}
-	ep, err := openEndpoint(ctx, c.target, c.opts.memory)
-	c.ep = ep
-	return ep, err
+	key := endpointKey(r, cfg)
+	if ep := c.eps[key]; ep != nil {
+		return ep, nil
+	}
+	ep, err := openEndpoint(ctx, r, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if c.eps == nil {
+		c.eps = make(map[string]*engine.Endpoint)
+	}
+	c.eps[key] = ep
+	return ep, nil
 }
 
-func openEndpoint(ctx context.Context, t Target, cfg engine.EndpointConfig) (*engine.Endpoint, error) {
-	p, ok := verbs.Lookup(t.Scheme)
-	if !ok {
-		return nil, &TargetError{t.String(), "unknown provider"}
-	}
-	dom, err := p.Open(ctx, t.Local, t.Options)
+// endpointKey tells apart the routes of a client that need protection domains of their own.
+func endpointKey(r *Route, cfg engine.EndpointConfig) string {
+	return fmt.Sprintf("%q %q %q %+v", r.Scheme, r.Local, r.Options, cfg) // fmt sorts maps
+}
+
+func openEndpoint(ctx context.Context, r *Route, cfg engine.EndpointConfig) (*engine.Endpoint, error) {
+	dom, err := r.Provider.Open(ctx, r.Local, r.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +233,17 @@ func openEndpoint(ctx context.Context, t Target, cfg engine.EndpointConfig) (*en
 		return nil, err
 	}
 	return ep, nil
+}
+
+// Routes are the routes of the client's connections that are up.
+func (c *Client) Routes() []TakenRoute {
+	var taken []TakenRoute
+	for i := range c.slots {
+		if s := &c.slots[i]; s.live() != nil {
+			taken = append(taken, s.link.Load().taken)
+		}
+	}
+	return taken
 }
 
 // Close ends the connections; calls in flight end with *engine.LostError.
@@ -216,7 +259,7 @@ func (c *Client) close() error {
 	if c.served != nil {
 		c.served.die()
 	}
-	ep := c.ep
+	eps := c.eps
 	c.mu.Unlock()
 	var links []link
 	for i := range c.slots {
@@ -231,10 +274,11 @@ func (c *Client) close() error {
 		case <-time.After(closeWait):
 		}
 	}
-	if ep != nil {
-		return ep.Close()
+	var errs []error
+	for _, ep := range eps {
+		errs = append(errs, ep.Close())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // closeWait is how long an orderly end may take before it is cut short.

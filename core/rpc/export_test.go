@@ -2,11 +2,14 @@ package rpc
 
 import "github.com/rpcrdma/rpcrdma/core/engine"
 
-// Endpoint is the client's, nil before its first connection.
+// Endpoint is the client's, nil before its first connection; of several, any.
 func (c *Client) Endpoint() *engine.Endpoint {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ep
+	for _, ep := range c.eps {
+		return ep
+	}
+	return nil
 }
 
 // Endpoint is the listener's, nil for tcp.

@@ -3,8 +3,10 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
@@ -14,7 +16,7 @@ import (
 
 // Listener is a bound address, for Server.Serve.
 type Listener struct {
-	target Target
+	taken  TakenRoute
 	opts   listenOptions
 	ep     *engine.Endpoint // nil: tcp
 	rdma   verbs.Listener
@@ -24,31 +26,107 @@ type Listener struct {
 }
 
 // Listen binds target, "iwarp://0.0.0.0:20049", "tcp://127.0.0.1:0"; port 0 chooses one. An option that
-// cannot be used is an *OptionError.
+// cannot be used is an *OptionError. An address that several fabrics have is an error: see ListenAll.
 func Listen(ctx context.Context, target string, opts ...ListenOption) (*Listener, error) {
-	t, err := ParseTarget(target)
+	t, o, groups, err := listenRoutes(ctx, target, opts)
 	if err != nil {
 		return nil, err
 	}
-	o, err := newListenOptions(opts)
+	if len(groups) > 1 {
+		return nil, &NoRouteError{Op: opListen, Target: t, Err: fmt.Errorf("%d fabrics have this address, and one was expected (ListenAll binds all of them): %s", len(groups), firsts(groups))}
+	}
+	return listenGroup(ctx, t, o, groups[0])
+}
+
+// ListenAll binds target on every fabric that has its address, as "rdma://0.0.0.0:20049" may be with a Resolver that reads a
+// configuration: one listener for each. It binds all or none. The options count for each of the listeners, limits too.
+func ListenAll(ctx context.Context, target string, opts ...ListenOption) ([]*Listener, error) {
+	t, o, groups, err := listenRoutes(ctx, target, opts)
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{target: t, opts: o}
+	var ls []*Listener
+	for _, g := range groups {
+		l, err := listenGroup(ctx, t, o, g)
+		if err != nil {
+			for _, l := range ls {
+				l.Close()
+			}
+			return nil, err
+		}
+		ls = append(ls, l)
+	}
+	return ls, nil
+}
+
+func listenRoutes(ctx context.Context, target string, opts []ListenOption) (t Target, o listenOptions, groups [][]Route, err error) {
+	if t, err = ParseTarget(target); err != nil {
+		return
+	}
+	if o, err = newListenOptions(opts); err != nil {
+		return
+	}
+	if err = o.resolver.Check(t); err != nil {
+		return
+	}
+	groups, err = o.resolver.ListenRoutes(ctx, t)
+	if err != nil || len(groups) == 0 {
+		err = &NoRouteError{Op: opListen, Target: t, Err: err}
+	}
+	return
+}
+
+// firsts names each group by its first route.
+func firsts(groups [][]Route) string {
+	var names []string
+	for _, g := range groups {
+		if len(g) > 0 {
+			names = append(names, g[0].String())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// listenGroup binds by the first route of a fabric that can be bound.
+func listenGroup(ctx context.Context, t Target, o listenOptions, routes []Route) (*Listener, error) {
+	var l *Listener
+	taken, err := follow(ctx, opListen, t, &o.connOptions, routes, func(r *Route) (err error) {
+		l, err = listenRoute(ctx, o, r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.taken = taken
+	return l, nil
+}
+
+func listenRoute(ctx context.Context, o listenOptions, r *Route) (*Listener, error) {
+	var err error
+	if o.connOptions, err = o.with(r.Settings); err != nil {
+		return nil, err
+	}
+	l := &Listener{opts: o}
 	l.admits.admit = o.admit
 	l.admits.quota = fair.Quota{Limit: o.connsMax, PerPeer: o.connsPeer}
-	if t.Scheme == "tcp" {
+	if r.Provider == nil {
 		var lc net.ListenConfig
-		l.tcp, err = lc.Listen(ctx, "tcp", t.Address)
-		if door := l.admits.door(); err == nil && door != nil {
+		at := r.Address
+		if host, port, err := net.SplitHostPort(at); err == nil && host == "" {
+			at = net.JoinHostPort(r.Local, port)
+		}
+		if l.tcp, err = lc.Listen(ctx, "tcp", at); err != nil {
+			return nil, err
+		}
+		if door := l.admits.door(); door != nil {
 			l.tcp = guarded{l.tcp.(*net.TCPListener), door}
 		}
-		return l, err
+		return l, nil
 	}
-	if l.ep, err = openEndpoint(ctx, t, o.memory); err != nil {
+	if l.ep, err = openEndpoint(ctx, r, o.memory); err != nil {
 		return nil, err
 	}
-	if l.rdma, err = l.ep.Listen(ctx, t.Address, verbs.ListenOptions{Backlog: o.backlog, Admit: l.admits.door()}); err != nil {
+	if l.rdma, err = l.ep.Listen(ctx, r.Address, verbs.ListenOptions{Backlog: o.backlog, Admit: l.admits.door()}); err != nil {
 		l.ep.Close()
 		return nil, err
 	}
@@ -63,8 +141,11 @@ func (l *Listener) Addr() netip.AddrPort {
 	return l.rdma.Addr()
 }
 
-// URL is the address as a target, with the port that was bound.
-func (l *Listener) URL() string { return l.target.Scheme + "://" + l.Addr().String() }
+// URL is the address as a target of the route's scheme, with the port that was bound.
+func (l *Listener) URL() string { return l.taken.Route.Scheme + "://" + l.Addr().String() }
+
+// Route is the route by which the address was bound.
+func (l *Listener) Route() TakenRoute { return l.taken }
 
 // Refused is how many connections were refused because WithAdmit did not admit them or a limit on connections was reached.
 func (l *Listener) Refused() uint64 { return l.admits.refused.Load() }

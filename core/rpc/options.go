@@ -87,10 +87,11 @@ func (e *OptionError) Unwrap() error { return e.Err }
 
 // connOptions are what a connection is set up with, at either end.
 type connOptions struct {
-	engine engine.Config
-	memory engine.EndpointConfig
-	tcpMax int
-	log    *slog.Logger
+	resolver Resolver
+	engine   engine.Config
+	memory   engine.EndpointConfig
+	tcpMax   int
+	log      *slog.Logger
 }
 
 // callerOptions are what calls are made with.
@@ -155,15 +156,17 @@ func (l logOption) set(log **slog.Logger) error {
 	return nil
 }
 
-// WithLog logs what ends connections and handlers that panic (servers), and extensions that panic (clients and
-// listeners). Default: nothing is logged.
+// WithLog logs what ends connections and handlers that panic (servers), and extensions that panic and, where there are
+// several routes to an address, which was taken and which were skipped (clients and listeners). Default: nothing is logged.
 func WithLog(l *slog.Logger) CommonOption { return logOption{l} }
 
 const defaultTCPRecord = 8 << 20
 
 var noLog = slog.New(slog.DiscardHandler)
 
-func newConnOptions() connOptions { return connOptions{tcpMax: defaultTCPRecord, log: noLog} }
+func newConnOptions() connOptions {
+	return connOptions{resolver: Registered, tcpMax: defaultTCPRecord, log: noLog}
+}
 
 func newCallerOptions() callerOptions { return callerOptions{retries: 5} }
 

@@ -1,13 +1,12 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
 // DefaultPort is used where a target names none: NFS over RDMA (RFC 8267 §6.3); 2049 for tcp.
@@ -16,9 +15,9 @@ const (
 	defaultTCPPort = "2049"
 )
 
-// Target is a parsed address: scheme://host:port/path?local=ADDR&option=value.
+// Target is a parsed address: scheme://host:port/path?local=ADDR&option=value. A Resolver turns it into routes.
 type Target struct {
-	Scheme  string            // a provider, or "tcp"
+	Scheme  string            // what a Resolver knows: a provider, or "tcp"
 	Address string            // host:port
 	Local   string            // local address or device; "" lets the provider choose
 	Path    string            // with its first slash; "" for none
@@ -32,20 +31,21 @@ type TargetError struct {
 
 func (e *TargetError) Error() string { return fmt.Sprintf("address %q: %s", e.Target, e.Problem) }
 
-// ParseTarget parses s. The scheme must be "tcp" or a registered provider.
+// ParseTarget parses s. It checks the syntax; which schemes there are is a Resolver's to know.
 func ParseTarget(s string) (Target, error) {
 	bad := func(format string, a ...any) (Target, error) {
 		return Target{}, &TargetError{s, fmt.Sprintf(format, a...)}
 	}
 	scheme, _, ok := strings.Cut(s, "://")
-	if !ok {
-		return bad("want scheme://host:port with a scheme of %s", schemes())
-	}
-	if _, known := verbs.Lookup(scheme); !known && scheme != "tcp" {
-		return bad("unknown provider %q; known here: %s", scheme, schemes())
+	if !ok || scheme == "" {
+		return bad("want scheme://host:port, such as tcp://host:2049")
 	}
 	u, err := url.Parse(s)
 	if err != nil {
+		var bare *url.Error // what it adds is said by TargetError
+		if errors.As(err, &bare) {
+			err = bare.Err
+		}
 		return bad("%v", err)
 	}
 	if u.User != nil || u.Fragment != "" {
@@ -59,7 +59,7 @@ func ParseTarget(s string) (Target, error) {
 		return bad("port %q: want 0 to 65535", port)
 	} else if port == "" {
 		port = DefaultPort
-		if scheme == "tcp" {
+		if scheme == schemeTCP {
 			port = defaultTCPPort
 		}
 	}
@@ -81,12 +81,7 @@ func ParseTarget(s string) (Target, error) {
 		}
 		t.Options[key] = values[0]
 	}
-	if scheme == "tcp" && len(t.Options) > 0 {
-		return bad("tcp takes no options but local")
-	}
 	return t, nil
 }
-
-func schemes() string { return strings.Join(append(verbs.Schemes(), "tcp"), ", ") }
 
 func (t Target) String() string { return t.Scheme + "://" + t.Address + t.Path }

@@ -43,20 +43,20 @@ type tcpCall struct {
 	err    error
 }
 
-func dialTCP(ctx context.Context, t Target, o *clientOptions) (link, error) {
+func dialTCP(ctx context.Context, r *Route, o *connOptions, lowPort bool) (link, error) {
 	var d net.Dialer
-	if t.Local != "" {
-		addr, err := netip.ParseAddr(t.Local)
+	if r.Local != "" {
+		addr, err := netip.ParseAddr(r.Local)
 		if err != nil {
-			return nil, &TargetError{t.String(), "local: " + err.Error()}
+			return nil, fmt.Errorf("local address %q: want an IP address of this machine", r.Local)
 		}
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0))
 	}
 	dial := d.DialContext
-	if o.lowPort {
+	if lowPort {
 		dial = reservedPort(d)
 	}
-	conn, err := dial(ctx, "tcp", t.Address)
+	conn, err := dial(ctx, "tcp", r.Address)
 	if err != nil {
 		return nil, err
 	}

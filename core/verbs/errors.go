@@ -18,6 +18,13 @@ var (
 	ErrNoReceive = errors.New("verbs: message without a posted receive")
 	// ErrTooLong: a message was longer than the receive posted for it.
 	ErrTooLong = errors.New("verbs: message longer than the posted receive")
+	// ErrUnavailable: the provider cannot run on this machine, or there is no such device or local address, or the process
+	// may not use it. Errors of the operating system that say so need not wrap it.
+	ErrUnavailable = errors.New("verbs: not available on this machine")
+	// ErrUnreachable: nothing that speaks for the address answers on this fabric, or the fabric itself refuses because
+	// nothing listens there. ECONNREFUSED, EHOSTUNREACH and the like need not wrap it. A program that listens and refuses
+	// is a *RejectedError.
+	ErrUnreachable = errors.New("verbs: nothing listens there")
 	// ErrProtocol: the peer broke the fabric's own protocol, or speaks another one.
 	ErrProtocol = errors.New("verbs: fabric protocol error")
 )
@@ -45,7 +52,7 @@ func (e *PrivateDataError) Error() string {
 	return fmt.Sprintf("%d bytes of private data, but a %s carries at most %d here", e.Len, e.Step, e.Max)
 }
 
-// RejectedError is a peer's refusal of a connection.
+// RejectedError is the refusal of a connection by the program that listens for it.
 type RejectedError struct {
 	Private []byte // what came with it
 	Reason  string

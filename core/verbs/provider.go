@@ -13,7 +13,8 @@ type Provider interface {
 	// provider cannot run here.
 	Probe(ctx context.Context) (Info, error)
 	// Open opens a protection domain on a device or a local address ("" lets the
-	// provider choose). An unknown or bad option is an *OptionError with its key.
+	// provider choose). An unknown or bad option is an *OptionError with its key; where the
+	// provider cannot run, or has no such device or address, the error wraps ErrUnavailable.
 	Open(ctx context.Context, local string, options map[string]string) (Domain, error)
 }
 
@@ -52,8 +53,8 @@ type Domain interface {
 	// error wraps errors.ErrUnsupported where each Conn must post its own.
 	NewRecvPool(n, size int) (RecvPool, error)
 	// Dial connects to addr ("host:port", numeric or a name). It returns when the peer
-	// has accepted and o.Ready has run, or with an error that wraps what went wrong
-	// (*RejectedError when the peer refused).
+	// has accepted and o.Ready has run, or with an error that wraps what went wrong:
+	// a *RejectedError when the peer's program refused, ErrUnreachable or the system's error when nothing answers there.
 	Dial(ctx context.Context, addr string, o Options) (Conn, error)
 	// Listen binds addr; port 0 chooses one.
 	Listen(ctx context.Context, addr string, o ListenOptions) (Listener, error)
