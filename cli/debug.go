@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net/netip"
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
@@ -60,20 +59,23 @@ func (d *debugLog) Record(e obs.Event) {
 }
 
 // Frame implements verbs.Tap: it decodes iWARP's Sends.
-func (d *debugLog) Frame(_, remote netip.AddrPort, sent bool, parts ...[]byte) {
-	msg, ok := sendOf(parts)
+func (d *debugLog) Frame(f verbs.Frame) {
+	if f.Link != verbs.LinkTCP {
+		return
+	}
+	msg, ok := sendOf(f.Parts)
 	if !ok {
 		return
 	}
 	way := "<-"
-	if sent {
+	if f.Sent {
 		way = "->"
 	}
 	var h wire.Header
 	if n, err := h.Parse(msg, wire.ProfileCel04); err != nil {
-		d.printf("             %s %v %d bytes: %v", way, remote, len(msg), err)
+		d.printf("             %s %v %d bytes: %v", way, f.Remote, len(msg), err)
 	} else {
-		d.printf("             %s %v %v, payload %d", way, remote, &h, len(msg)-n)
+		d.printf("             %s %v %v, payload %d", way, f.Remote, &h, len(msg)-n)
 	}
 }
 
@@ -158,8 +160,8 @@ func (d *debugLog) Close() error {
 // tee gives frames to several taps.
 type tee []verbs.Tap
 
-func (t tee) Frame(local, remote netip.AddrPort, sent bool, parts ...[]byte) {
+func (t tee) Frame(f verbs.Frame) {
 	for _, tap := range t {
-		tap.Frame(local, remote, sent, parts...)
+		tap.Frame(f)
 	}
 }

@@ -1,6 +1,6 @@
 // Package capture writes a provider's frames to a pcapng file that Wireshark and tshark
-// dissect without plugins: the bytes of an iWARP stream in TCP segments made up for
-// them, so that MPA, DDP, RDMAP, RPC-over-RDMA and RPC show as on a wire.
+// dissect without plugins: IP packets as they were (RoCEv2), and the bytes of an iWARP stream in TCP segments
+// made up for them, so that MPA, DDP, RDMAP, RPC-over-RDMA and RPC show as on a wire.
 //
 //	tap.go     verbs.Tap: queues frames and never blocks who sends them
 //	stream.go  TCP and IP headers

@@ -40,10 +40,10 @@ func sample(crc bool) []byte {
 	offer := mpa.Frame{Revision: 2, Enhanced: true, CRC: crc, Private: []byte("private")}
 	reply := offer
 	reply.Reply = true
-	f.Frame(local, remote, true, offer.Append(nil))
-	f.Frame(local, remote, false, reply.Append(nil))
-	f.Frame(local, remote, true, frame(crc, false, 1, 0, "hello, "), frame(crc, true, 1, 7, "server"))
-	f.Frame(local, remote, false, frame(crc, true, 1, 0, "hello, client"))
+	f.Frame(piece(local, remote, true, offer.Append(nil)))
+	f.Frame(piece(local, remote, false, reply.Append(nil)))
+	f.Frame(piece(local, remote, true, frame(crc, false, 1, 0, "hello, "), frame(crc, true, 1, 7, "server")))
+	f.Frame(piece(local, remote, false, frame(crc, true, 1, 0, "hello, client")))
 	f.Close()
 	return s.Bytes()
 }

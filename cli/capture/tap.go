@@ -11,8 +11,10 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
-// queueLimit bounds what waits to be written.
-const queueLimit = 64 << 20
+const (
+	queueLimit  = 64 << 20 // bytes that wait to be written
+	streamLimit = 1 << 16  // pairs of addresses whose sequence numbers are known; another one begins anew where it was dropped
+)
 
 // File is a capture being written. It is a verbs.Tap for any number of connections.
 type File struct {
@@ -48,35 +50,58 @@ func New(w io.WriteCloser) *File {
 	return f
 }
 
-// Frame queues a frame; see verbs.Tap.
-func (f *File) Frame(local, remote netip.AddrPort, sent bool, parts ...[]byte) {
+// Frame queues a frame; see verbs.Tap. IP packets are written as they are, anything else as segments of a TCP connection.
+func (f *File) Frame(fr verbs.Frame) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return
 	}
 	now := time.Now() // here, so that times in the file never go back
-	key := [2]netip.AddrPort{local, remote}
-	s := f.streams[key]
-	if s == nil {
-		s = &stream{local: unmap(local), remote: unmap(remote)}
-		f.streams[key] = s
-		// Who speaks first has connected: so does MPA have it (RFC 5044 §7.1.3).
-		for _, h := range [][]byte{s.headers(sent, flagSYN), s.headers(!sent, flagSYN|flagACK), s.headers(sent, flagACK)} {
-			f.queue = appendPacket(f.queue, now, sent, h)
-		}
-	}
-	for len(parts) > 0 {
-		var seg [][]byte
-		seg, parts = cut(parts, mss)
-		h := s.headers(sent, flagPSH|flagACK, seg...)
-		if len(f.queue) > queueLimit {
-			f.lost++
-			continue
-		}
-		f.queue = appendPacket(f.queue, now, sent, append([][]byte{h}, seg...)...)
+	if fr.Link == verbs.LinkIP {
+		f.add(now, fr.Sent, fr.Parts...)
+	} else {
+		f.segments(now, fr)
 	}
 	f.kick()
+}
+
+// segments queues a piece of a stream in segments of our making. mu is held.
+func (f *File) segments(now time.Time, fr verbs.Frame) {
+	key := [2]netip.AddrPort{fr.Local, fr.Remote}
+	s := f.streams[key]
+	if s == nil || fr.First {
+		next := &stream{local: unmap(fr.Local), remote: unmap(fr.Remote)}
+		if s != nil { // so that its SYN is no repetition of the last one's
+			next.sent, next.rcvd = s.sent+1<<20, s.rcvd+1<<20
+		}
+		s = next
+		if len(f.streams) >= streamLimit {
+			for old := range f.streams {
+				delete(f.streams, old)
+				break
+			}
+		}
+		f.streams[key] = s
+		// Whoever speaks first has connected: MPA requires it (RFC 5044 §7.1.3).
+		for _, h := range [][]byte{s.headers(fr.Sent, flagSYN), s.headers(!fr.Sent, flagSYN|flagACK), s.headers(fr.Sent, flagACK)} {
+			f.queue = appendPacket(f.queue, now, fr.Sent, h)
+		}
+	}
+	for parts := fr.Parts; len(parts) > 0; {
+		var seg [][]byte
+		seg, parts = cut(parts, mss)
+		f.add(now, fr.Sent, append([][]byte{s.headers(fr.Sent, flagPSH|flagACK, seg...)}, seg...)...)
+	}
+}
+
+// add queues a packet, or counts it as lost. mu is held.
+func (f *File) add(now time.Time, sent bool, parts ...[]byte) {
+	if len(f.queue) > queueLimit {
+		f.lost++
+		return
+	}
+	f.queue = appendPacket(f.queue, now, sent, parts...)
 }
 
 func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
@@ -122,7 +147,7 @@ func (f *File) write() {
 	}
 }
 
-// Close writes what is queued. The error also tells of segments that were left out.
+// Close writes what is queued. The error also reports packets that were left out.
 func (f *File) Close() error {
 	f.mu.Lock()
 	if f.closed {
@@ -138,7 +163,7 @@ func (f *File) Close() error {
 	case f.err != nil:
 		return f.err
 	case f.lost > 0 && err == nil:
-		return fmt.Errorf("%d segments came faster than the file could take them and are missing", f.lost)
+		return fmt.Errorf("%d packets came faster than the file could take them and are missing", f.lost)
 	}
 	return err
 }

@@ -123,15 +123,9 @@ type Options struct {
 	// Reads is how many RDMA Reads we want in flight, Reading how many the peer may
 	// have in flight towards us; what was agreed is Conn.Caps().MaxReads. 0: the provider's default; below: none.
 	Reads, Reading int
-	// Tap, if not nil, gets every frame.
+	// Tap, if not nil, gets every frame, those of the set-up included.
 	Tap Tap
 	// Note, if not nil, gets what else is worth knowing of the connection. It is called with the provider's locks
 	// held, from any goroutine: it does not block, and calls nothing of the provider's.
 	Note func(note Note, n int64)
-}
-
-// Tap receives a copy of a connection's frames for captures. It is called in the
-// order of the stream per direction, must not block, and must not keep the bytes.
-type Tap interface {
-	Frame(local, remote netip.AddrPort, sent bool, bytes ...[]byte)
 }

@@ -96,7 +96,7 @@ func (o *outbound) end() {
 	o.stats.SentBytes += uint64(n)
 	if c := o.c; c.tap != nil {
 		o.parts = append(o.parts, o.buf[o.summed:])
-		c.tap.Frame(c.local, c.remote, true, o.parts...)
+		c.tap.Frame(c.tapped(true, o.parts))
 		clear(o.parts)
 		o.parts = o.parts[:0]
 	}

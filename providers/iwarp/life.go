@@ -261,7 +261,7 @@ func (c *conn) bury() {
 		if c.broken || !c.out.farewell(c.last) || c.stream.CloseWrite() != nil {
 			how = byReset
 		} else if c.tap != nil {
-			c.tap.Frame(c.local, c.remote, true, c.last)
+			c.tap.Frame(c.tapped(true, [][]byte{c.last}))
 		}
 	case byFIN:
 		_ = c.stream.Close()

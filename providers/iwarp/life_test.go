@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net"
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,10 +182,10 @@ type frames struct {
 	count     int
 }
 
-func (f *frames) Frame(_, _ netip.AddrPort, sent bool, parts ...[]byte) {
+func (f *frames) Frame(fr verbs.Frame) {
 	f.count++
-	for _, b := range parts {
-		if sent {
+	for _, b := range fr.Parts {
+		if fr.Sent {
 			f.sent = append(f.sent, b...)
 		} else {
 			f.got = append(f.got, b...)

@@ -259,7 +259,7 @@ func (in *inbound) whole(b []byte, n int) {
 	in.stats.RecvFrames++
 	c := in.c
 	if c.tap != nil {
-		c.tap.Frame(c.local, c.remote, false, b)
+		c.tap.Frame(c.tapped(false, [][]byte{b}))
 	}
 	if c.agreed.CRC && mpa.Sum(0, b[:len(b)-mpa.CRCLen]) != mpa.CRC(b[len(b)-mpa.CRCLen:]) {
 		in.fault = &failure{fault: rdmap.FaultMPACRC}

@@ -136,10 +136,17 @@ func (c *conn) attach(s stream.Stream) {
 	c.local, c.remote = s.LocalAddr(), s.RemoteAddr()
 }
 
+// tapFrame shows a frame of the start-up; the dialler's is the connection's first.
 func (c *conn) tapFrame(sent bool, frame []byte) {
 	if c.tap != nil {
-		c.tap.Frame(c.local, c.remote, sent, frame)
+		f := c.tapped(sent, [][]byte{frame})
+		f.First = sent == c.initiator
+		c.tap.Frame(f)
 	}
+}
+
+func (c *conn) tapped(sent bool, parts [][]byte) verbs.Frame {
+	return verbs.Frame{Link: verbs.LinkTCP, Local: c.local, Remote: c.remote, Sent: sent, Parts: parts}
 }
 
 // getReady runs the user's Ready.

@@ -21,6 +21,7 @@ type conn struct {
 	peer    *conn       // set before up
 	reading int         // Reads that the peer may have in flight
 	input   chan struct{}
+	shown   atomic.Bool // the Tap has had a message
 
 	// Guarded by Mu.
 	pumping bool  // somebody carries out works

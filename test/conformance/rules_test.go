@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/test/octets"
 )
 
@@ -76,17 +76,17 @@ type frames struct {
 	ops []string
 }
 
-func (f *frames) Frame(_, _ netip.AddrPort, sent bool, parts ...[]byte) {
-	b := bytes.Join(parts, nil)
+func (f *frames) Frame(fr verbs.Frame) {
+	b := bytes.Join(fr.Parts, nil)
 	if len(b) < 4 || bytes.HasPrefix(b, []byte("MPA ID")) {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch op := b[3] & 0xf; { // RFC 5040 §4.1
-	case sent && op == 1:
+	case fr.Sent && op == 1:
 		f.ops = append(f.ops, "request")
-	case !sent && op == 2:
+	case !fr.Sent && op == 2:
 		f.ops = append(f.ops, "response")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/rpcrdma/rpcrdma/cli/capture"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
 // The rule for captures: tshark complains of nothing but what it complains of between two kernels
@@ -417,7 +418,7 @@ func align(name string) (files []string, lost map[string]int, err error) {
 		if !e.Asked {
 			local, remote = remote, local
 		}
-		outs[i].Frame(unmapped(local), unmapped(remote), e.Asked, b)
+		outs[i].Frame(verbs.Frame{Link: verbs.LinkTCP, Local: unmapped(local), Remote: unmapped(remote), Sent: e.Asked, Parts: [][]byte{b}})
 	}
 	for err == nil {
 		var p capture.Packet

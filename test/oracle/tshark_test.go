@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/ulp/nfs"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/server3"
 
+	"github.com/rpcrdma/rpcrdma/core/verbs"
 	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 )
 
@@ -45,17 +45,17 @@ type tap struct {
 	seen
 }
 
-func (p *tap) Frame(local, remote netip.AddrPort, sent bool, parts ...[]byte) {
-	p.file.Frame(local, remote, sent, parts...)
+func (p *tap) Frame(f verbs.Frame) {
+	p.file.Frame(f)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := fmt.Sprint(local, remote, sent)
+	key := fmt.Sprint(f.Local, f.Remote, f.Sent)
 	b := p.streams[key]
-	for _, part := range parts {
+	for _, part := range f.Parts {
 		b = append(b, part...)
 	}
 	if !p.started[key] {
-		n, err := mpa.Length(b, !sent)
+		n, err := mpa.Length(b, !f.Sent)
 		if err != nil || len(b) < n {
 			p.streams[key] = b
 			return

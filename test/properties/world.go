@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -88,8 +87,8 @@ type tap struct {
 	all []message
 }
 
-func (p *tap) Frame(_, _ netip.AddrPort, sent bool, parts ...[]byte) {
-	p.add(sent, bytes.Join(parts, nil))
+func (p *tap) Frame(fr verbs.Frame) {
+	p.add(fr.Sent, bytes.Join(fr.Parts, nil))
 }
 
 func (p *tap) add(client bool, b []byte) {

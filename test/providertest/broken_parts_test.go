@@ -124,6 +124,25 @@ func (r stripRequest) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, 
 	return r.Request.Accept(ctx, o)
 }
 
+// tapping changes frames before the Tap gets them.
+func tapping(change func(*verbs.Frame)) func(*verbs.Options) {
+	return func(o *verbs.Options) {
+		if o.Tap != nil {
+			o.Tap = changedTap{o.Tap, change}
+		}
+	}
+}
+
+type changedTap struct {
+	verbs.Tap
+	change func(*verbs.Frame)
+}
+
+func (t changedTap) Frame(f verbs.Frame) {
+	t.change(&f)
+	t.Tap.Frame(f)
+}
+
 // careless admits everybody.
 type careless struct{ verbs.Domain }
 

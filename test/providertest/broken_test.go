@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"regexp"
@@ -406,6 +407,12 @@ var mutants = map[string]broken{
 			o.Domain, o.Recv = nil, nil
 		}
 	}}},
+
+	"tapped frames have no addresses": {"tap/Tap gets", mutant{options: tapping(func(f *verbs.Frame) { f.Local = netip.AddrPort{} })}},
+	"tapped frames have no type":      {"tap/Tap gets", mutant{options: tapping(func(f *verbs.Frame) { f.Link = 0 })}},
+	"every tapped frame is the first": {"tap/Tap gets", mutant{options: tapping(func(f *verbs.Frame) { f.First = true })}},
+	"tapped frames lack their end":    {"tap/Tap gets", mutant{options: tapping(func(f *verbs.Frame) { f.Parts = [][]byte{f.Parts[0][:4]} })}},
+	"tapped packets are cut":          {"tap/Tap gets", mutant{options: tapping(func(f *verbs.Frame) { f.Link = verbs.LinkIP })}},
 
 	"Private is not told the peer's": {"private/it travels", mutant{options: func(o *verbs.Options) {
 		private := o.Private

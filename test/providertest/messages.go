@@ -1,11 +1,9 @@
 package providertest
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
@@ -168,27 +166,11 @@ var messageChecks = []check{
 			w.Errorf("the message was received")
 		}
 	}},
-	{name: "Tap gets what passes", run: func(w *world) {
-		var ta, tb tap
-		a, b := w.connect(link{a: verbs.Options{Tap: &ta}, b: verbs.Options{Tap: &tb}})
-		text := []byte("a text that can be found in frames")
-		a.do(send(a.mem(text)))
-		b.message(0)
-		a.conn.Close()
-		a.disconnected()
-		b.disconnected()
-		if !bytes.Contains(ta.sent, text) || !bytes.Contains(tb.received, text) {
-			w.Errorf("the message is missing in what was tapped: sent %d bytes, received %d", len(ta.sent), len(tb.received))
-		}
-	}},
 }
 
 var needsPool = func(c verbs.Caps, o *Options) string { return "" } // refined at run time: NewRecvPool tells
 
 var needsInvalidate = needs("no remote invalidation", func(c verbs.Caps) bool { return c.SendInvalidate && c.RemoteInvalidate })
-
-// tap keeps all bytes. Each direction is serial; the two are read after Disconnected.
-type tap struct{ sent, received []byte }
 
 // sizes sends messages of many lengths.
 func (w *world) sizes(a, b *end) {
@@ -217,16 +199,6 @@ func (w *world) refusedAccess(by, at *end) {
 	for _, e := range []*end{by, at} {
 		if err := e.disconnected(); !errors.Is(err, verbs.ErrRemoteAccess) {
 			w.Errorf("%s: Disconnected(%v), want ErrRemoteAccess", e.name, err)
-		}
-	}
-}
-
-func (t *tap) Frame(_, _ netip.AddrPort, sent bool, bytes ...[]byte) {
-	for _, b := range bytes {
-		if sent {
-			t.sent = append(t.sent, b...)
-		} else {
-			t.received = append(t.received, b...)
 		}
 	}
 }

@@ -49,6 +49,7 @@ var groups = []group{
 	{"admit", admitChecks},
 	{"into", intoChecks},
 	{"messages", messageChecks},
+	{"tap", tapChecks},
 	{"memory", memoryChecks},
 	{"model", modelChecks},
 	{"access", accessChecks},
