@@ -41,9 +41,12 @@ func check(root string, rows []Row, defects []Defect) (faults []error) {
 		}
 	}
 	having := make(map[string]bool)
+	named := make(map[string]bool)
 	for _, d := range defects {
 		r, ok := byID[d.Row]
 		switch {
+		case named[d.Name]:
+			bad("defect %q: two have this name", d.Name)
 		case !ok:
 			bad("defect %q: no row %s", d.Name, d.Row)
 		case !slices.Contains(r.Tests, d.Test):
@@ -52,7 +55,7 @@ func check(root string, rows []Row, defects []Defect) (faults []error) {
 		if _, err := rewrite.Parse(d.Old, d.New); err != nil {
 			bad("defect %q: %v", d.Name, err)
 		}
-		having[d.Row] = true
+		having[d.Row], named[d.Name] = true, true
 	}
 	for _, r := range rows {
 		if (r.Level == Decision || r.Level == Trap) && (r.status() == Tested || r.status() == Departs) && !having[r.ID] {

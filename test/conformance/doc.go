@@ -10,7 +10,7 @@
 //
 //	go test ./test/conformance               the scripts; every row has a test, and the test exists
 //	go test -tags defects ./test/conformance breaks the program on purpose, one defect at a time: each
-//	                                         must turn a test of the ledger red; -run 'TestDefects/grant_0'
+//	                                         must turn a test of the ledger red; -run '^TestDefects$/grant_0'
 //	                                         selects some
 //	go run ./test/conformance                runs every test that a row names, wherever it is, and the
 //	                                         defects, and prints the table ("make conformance")

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -80,10 +81,44 @@ func (t *Tree) Apply(where string, r *Rule) (*Change, error) {
 		text = "(" + text + ")" // for what surrounds it
 	}
 	source := slices.Concat(src[:start], []byte(text), src[end:])
-	if _, err := parser.ParseFile(token.NewFileSet(), m.d.file.path, source, parser.SkipObjectResolution); err != nil {
+	source, err := t.blankImports(m.d.file, source)
+	if err != nil {
 		return nil, fmt.Errorf("with its replacement: %w", err)
 	}
 	return &Change{Path: m.d.file.path, Line: t.fset.Position(m.from).Line, Source: source}, nil
+}
+
+// blankImports makes an import that f uses, and its new source no longer does, a blank one, so that it compiles.
+func (t *Tree) blankImports(f *file, source []byte) ([]byte, error) {
+	fset := token.NewFileSet()
+	syntax, err := parser.ParseFile(fset, f.path, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	before, after := qualifiers(f.syntax), qualifiers(syntax)
+	for _, i := range slices.Backward(syntax.Imports) {
+		for as, imported := range f.imports {
+			if strconv.Quote(imported) == i.Path.Value && before[as] && !after[as] {
+				start, end := fset.Position(i.Pos()).Offset, fset.Position(i.Path.Pos()).Offset
+				source = slices.Concat(source[:start], []byte("_ "), source[end:])
+			}
+		}
+	}
+	return source, nil
+}
+
+// qualifiers are the names before a dot.
+func qualifiers(f *ast.File) map[string]bool {
+	names := make(map[string]bool)
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if id, ok := s.X.(*ast.Ident); ok {
+				names[id.Name] = true
+			}
+		}
+		return true
+	})
+	return names
 }
 
 // most is how many places an error lists.

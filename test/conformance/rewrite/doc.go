@@ -22,7 +22,8 @@
 // a file that imports wire as w. Parentheses, comments and layout are not compared.
 //
 // The replacement is Go as well, or empty. Its variables become the source text that they stand for, and the packages
-// before exported names become those of the file. The rest of the file does not change by a byte.
+// before exported names become those of the file. The rest of the file does not change by a byte, but for an import
+// that nothing else uses: it becomes a blank one.
 //
 // It works on the syntax alone: nothing is type-checked, and a module is parsed once.
 //

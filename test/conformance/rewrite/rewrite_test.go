@@ -292,6 +292,27 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestImports: a replacement may drop the last use of an import.
+func TestImports(t *testing.T) {
+	const source = `package p
+
+import (
+	"errors"
+	w "example.com/m/wire"
+)
+
+func f(err error) bool { return errors.Is(err, w.ErrChunk) }
+
+func g(err error) bool { return errors.Is(err, nil) }
+`
+	tree := load(t, map[string]string{"p/p.go": source})
+	got := change(t, tree, "f", "errors.Is($err, wire.ErrChunk)", "false")
+	want := strings.NewReplacer("w \"example", "_ \"example", "errors.Is(err, w.ErrChunk)", "false").Replace(source)
+	if string(got.Source) != want {
+		t.Errorf("%s", got.Source)
+	}
+}
+
 // TestNoGo: a replacement that does not fit its place is an error.
 func TestNoGo(t *testing.T) {
 	tree := load(t, map[string]string{"engine/conn.go": conn})

@@ -30,6 +30,7 @@ type Tree struct {
 type file struct {
 	path, pkg string
 	source    []byte
+	syntax    *ast.File
 	imports   map[string]string // paths by the name that the file uses
 }
 
@@ -98,7 +99,7 @@ func (t *Tree) parse(fsys fs.FS, p string) error {
 	if err != nil {
 		return err
 	}
-	f := &file{path: p, pkg: syntax.Name.Name, source: source, imports: make(map[string]string)}
+	f := &file{path: p, pkg: syntax.Name.Name, source: source, syntax: syntax, imports: make(map[string]string)}
 	t.names[f.dir()] = f.pkg
 	for _, i := range syntax.Imports {
 		imported, err := strconv.Unquote(i.Path.Value)
