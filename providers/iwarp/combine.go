@@ -10,6 +10,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
+	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
 const (
@@ -34,63 +35,69 @@ var errRevokedMidway = errors.New("iwarp: a window was invalidated while the pee
 // Flush is the send combiner: who comes first writes for all, and lets those who are
 // about to post do so before its system call.
 func (c *conn) Flush() {
-	c.mu.Lock()
-	if c.pumping || c.state == ended { // after the end the output is the reader's, for its last words
+	c.Mu.Lock()
+	if s := c.State(); c.pumping || s == qp.Ended || s == qp.SetUp { // after the end the output is the reader's, for its last words
 		if c.blocked {
-			c.sweep()
+			c.Sweep()
 		}
-		c.mu.Unlock()
-		c.completeLocal(false)
+		c.Mu.Unlock()
+		c.ReportDone()
 		return
 	}
-	c.pumping = true
-	if c.flying > 1 && c.sq.head != nil && c.state == up {
-		c.mu.Unlock()
+	c.lead()
+	if c.Crowd() && c.Head() != nil && c.State() == qp.Up {
+		c.Mu.Unlock()
 		runtime.Gosched()
-		c.mu.Lock()
+		c.Mu.Lock()
 	}
 	c.pump(leadMost)
-	c.mu.Unlock()
-	c.completeLocal(false)
+	c.Mu.Unlock()
+	c.ReportDone()
+}
+
+// lead takes the role. Mu is held.
+func (c *conn) lead() {
+	c.pumping = true
+	c.Hold()
 }
 
 // pump carries the role as far as it goes without waiting and in most gatherings, and lets it go or leaves it to
-// the writer. mu is held, and released while bytes move.
+// the writer. Mu is held, and released while bytes move.
 func (c *conn) pump(most int) {
 	o := &c.out
 	o.borrow()
-	for !c.broken && c.state != ended {
-		if o.written() && o.size >= reportFrom && c.done.head != nil {
+	for !c.broken && c.State() != qp.Ended {
+		if o.written() && o.size >= reportFrom && c.Reportable(false) {
 			o.size = 0
-			c.mu.Unlock()
-			c.completeLocal(false)
-			c.mu.Lock()
+			c.Mu.Unlock()
+			c.ReportDone()
+			c.Mu.Lock()
 			continue
 		}
 		if o.written() && !o.more() {
-			if most <= 0 && (c.sq.head != nil || c.responses.n > 0) {
+			if most <= 0 && (c.Head() != nil || c.responses.Len() > 0) {
 				c.leave()
 				return
 			}
 			most--
 			if !c.gather() {
-				if c.invs > 0 { // behind a Read that is stalled, or before the peer's first frame
-					c.sweep()
+				if c.Invalidates() > 0 { // behind a Read that is stalled, or before the peer's first frame
+					c.Sweep()
 					continue
 				}
 				break
 			}
 		}
-		c.mu.Unlock()
+		c.Mu.Unlock()
 		if o.written() {
 			o.encode()
 		}
 		if !o.written() {
 			o.write()
 		}
-		c.mu.Lock()
+		c.Mu.Lock()
 		if !c.settle() {
-			if c.state == ended {
+			if c.State() == qp.Ended {
 				break // meanwhile: the writer may have gone, and nobody would let go of the role
 			}
 			c.leave()
@@ -101,26 +108,24 @@ func (c *conn) pump(most int) {
 		o.giveBack()
 	}
 	c.pumping, c.blocked = false, false
-	if c.state == ended {
-		poke(c.readerWake)
-	}
+	c.Release()
 	c.finish()
 }
 
-// leave leaves the role to the writer, which may wait for room. mu is held, and released meanwhile.
+// leave leaves the role to the writer, which may wait for room. Mu is held, and released meanwhile.
 func (c *conn) leave() {
 	c.blocked = true
-	c.sweep()
-	poke(c.writerWake)
+	c.Sweep()
+	qp.Poke(c.writerWake)
 }
 
 // settle judges one step: what was taken by the stream is carried out. It returns false when
-// the rest has to wait. mu is held.
+// the rest has to wait. Mu is held.
 func (c *conn) settle() bool {
 	o := &c.out
-	o.publish(&c.stats)
-	for w := o.sent.head; w != nil && w.end <= o.taken; w = o.sent.head {
-		c.done.push(o.sent.pop())
+	c.Count(&o.stats)
+	for w := o.sent.Head(); w != nil && w.X.end <= o.taken; w = o.sent.Head() {
+		c.Done(o.sent.Pop())
 	}
 	c.serving -= o.served
 	o.served = 0
@@ -142,27 +147,27 @@ func (c *conn) settle() bool {
 }
 
 // writeFailed leaves it to the reader to find out why: a Terminate may lie unread before
-// the end of the input. mu is held.
+// the end of the input. Mu is held.
 func (c *conn) writeFailed(err error) {
-	if c.broken || c.state == ended {
+	if c.broken || c.State() == qp.Ended {
 		return
 	}
 	c.broken = true
 	err = fmt.Errorf("iwarp: %w", err)
 	t := time.AfterFunc(causeWait, func() {
-		c.mu.Lock()
+		c.Mu.Lock()
 		c.end(err, byReset)
-		c.mu.Unlock()
+		c.Mu.Unlock()
 	})
 	c.onEnd(func() { t.Stop() })
 }
 
 // gather takes the next messages: the peer's Reads and our works by turns. It returns
-// false when there is nothing that could leave. mu is held.
+// false when there is nothing that could leave. Mu is held.
 func (c *conn) gather() bool {
 	o := &c.out
 	o.todo, o.at = o.todo[:0], 0
-	if c.state == setUp || c.gated || c.finSent {
+	if c.gated || c.finSent {
 		return false
 	}
 	if o.turn = !o.turn; o.turn {
@@ -173,8 +178,8 @@ func (c *conn) gather() bool {
 
 func (c *conn) gatherResponses() bool {
 	o := &c.out
-	for bytes := 0; c.responses.n > 0 && bytes < batchBytes && len(o.todo) < gatherWorks; {
-		it := c.responses.pop()
+	for bytes := 0; c.responses.Len() > 0 && bytes < batchBytes && len(o.todo) < gatherWorks; {
+		it := c.responses.Pop()
 		bytes += it.n
 		o.todo = append(o.todo, it)
 	}
@@ -183,10 +188,10 @@ func (c *conn) gatherResponses() bool {
 
 func (c *conn) gatherWorks() bool {
 	o := &c.out
-	for bytes := 0; c.sq.head != nil && bytes < batchBytes && len(o.todo) < gatherWorks; {
-		w := c.sq.head
-		it := item{work: w, key: w.key, to: w.remote, n: w.n}
-		switch w.op {
+	for bytes := 0; c.Head() != nil && bytes < batchBytes && len(o.todo) < gatherWorks; {
+		w := c.Head()
+		it := item{work: w, key: w.Key, to: w.Remote, n: w.N}
+		switch w.Op {
 		case verbs.OpSend:
 			it.op = rdmap.Send
 		case verbs.OpSendInvalidate:
@@ -200,101 +205,68 @@ func (c *conn) gatherWorks() bool {
 				return true
 			}
 			it.local = true
-			c.invs--
 		case verbs.OpRead:
-			if c.npending >= c.caps.MaxReads {
+			if c.stalled() {
 				return len(o.todo) > 0
 			}
-			c.npending++
 			if c.sinkSTag++; c.sinkSTag == 0 {
 				c.sinkSTag++
 			}
 			c.readMSN++
-			w.msn = c.readMSN
-			w.sink = rdmap.Sink{STag: c.sinkSTag, Size: w.n}
+			w.X.msn = c.readMSN
+			w.X.sink = rdmap.Sink{STag: c.sinkSTag, Size: w.N}
 			// The work may complete, and be used anew, while the item still lies here.
-			it = item{op: rdmap.ReadRequest, msn: w.msn, read: rdmap.Read{
-				SinkSTag: w.sink.STag, SinkTO: w.sink.TO, Size: uint32(w.n), SourceSTag: w.key, SourceTO: w.remote,
+			it = item{op: rdmap.ReadRequest, msn: w.X.msn, read: rdmap.Read{
+				SinkSTag: w.X.sink.STag, SinkTO: w.X.sink.TO, Size: uint32(w.N), SourceSTag: w.Key, SourceTO: w.Remote,
 			}}
-			c.sq.pop()
-			c.pending.push(w)
+			c.pending.Push(c.Take())
 			o.todo = append(o.todo, it)
 			continue
 		}
 		bytes += it.n
-		c.sq.pop()
+		c.Take()
 		o.todo = append(o.todo, it)
 	}
 	return len(o.todo) > 0
 }
 
-// sweep carries out every Invalidate that waits behind something else: it is local and must
-// wait for no peer. mu is held, and released meanwhile.
-func (c *conn) sweep() {
-	if c.invs == 0 {
-		return
-	}
-	var rest, invs works
-	for w := c.sq.pop(); w != nil; w = c.sq.pop() {
-		if w.op == verbs.OpInvalidate {
-			invs.push(w)
-		} else {
-			rest.push(w)
-		}
-	}
-	c.sq, c.invs = rest, 0
-	c.sweeping++
-	c.mu.Unlock()
-	for w := invs.head; w != nil; w = w.next {
-		c.windows.Revoke(w.key)
-	}
-	c.mu.Lock()
-	for w := invs.pop(); w != nil; w = invs.pop() {
-		c.done.push(w)
-	}
-	if c.sweeping--; c.state == ended {
-		poke(c.readerWake)
-	}
-}
-
-// write is the writer goroutine: it waits for room where pump may not, and sees to it that
-// what Close found unflushed leaves.
+// write is the writer goroutine: it waits for room where pump may not, and lets leave
+// what Close found unflushed.
 func (c *conn) write() {
-	defer c.dom.gone.Done()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	for {
 		switch {
 		case c.blocked:
 			if !c.out.written() {
-				c.mu.Unlock()
+				c.Mu.Unlock()
 				c.out.await()
-				c.mu.Lock()
+				c.Mu.Lock()
 				if !c.settle() {
 					break // a deadline that was meant for another: wait again
 				}
 			}
 			c.blocked = false
 			c.pump(math.MaxInt)
-		case c.state == ended:
+		case c.State() == qp.Ended:
 			return
-		case c.state == closing && !c.finSent && !c.pumping && !c.broken && c.sq.head != nil && !c.stalled():
-			c.pumping = true
+		case c.State() == qp.Closing && !c.finSent && !c.pumping && !c.broken && c.Head() != nil && !c.gated && !c.stalled():
+			c.lead()
 			c.pump(math.MaxInt)
 		default:
-			c.mu.Unlock()
+			c.Mu.Unlock()
 			<-c.writerWake
-			c.mu.Lock()
+			c.Mu.Lock()
 			continue
 		}
-		c.mu.Unlock()
-		c.completeLocal(false)
-		c.mu.Lock()
+		c.Mu.Unlock()
+		c.ReportDone()
+		c.Mu.Lock()
 	}
 }
 
-// stalled says that the head of the queue is a Read which must wait for another's end. mu is
-// held.
+// stalled reports whether the head of the queue is a Read that must wait for another's end. Mu is held.
 func (c *conn) stalled() bool {
-	return c.gated || c.sq.head != nil && c.sq.head.op == verbs.OpRead && c.npending >= c.caps.MaxReads
+	w := c.Head()
+	return w != nil && w.Op == verbs.OpRead && c.pending.Len() >= c.Caps().MaxReads
 }

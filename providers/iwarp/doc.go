@@ -23,9 +23,9 @@
 // test/bench measures both, as peers iwarpthread and iwarpspin with -pin 0,0 and -pin 0,1.
 //
 // The files, inwards: provider.go options.go domain.go (Open) · startup.go listen.go (MPA
-// start-up) · conn.go (what users call) · combine.go encode.go frame.go output.go (out) ·
-// receive.go segment.go (in) · drive.go (leader, resident reader) · complete.go (reports) ·
-// life.go (the end) · lend.go (memory); registrations, receives and STags are providers/soft's.
+// start-up) · conn.go (a connection) · combine.go encode.go frame.go output.go (out) ·
+// receive.go segment.go guess.go (in) · life.go (the end) · lend.go (memory). Memory, receives and STags are package
+// soft's; queues, completions, who reads, and a listener's requests are package qp's.
 // mpa, ddp and rdmap are the protocols as pure values; stream is the seam to TCP.
 //
 // Imports: core/verbs, providers/soft, the standard library, golang.org/x/sys.

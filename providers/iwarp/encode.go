@@ -136,8 +136,8 @@ func (o *outbound) encode() {
 			break
 		}
 		if w := it.work; w != nil {
-			w.end = o.queued
-			o.sent.push(w)
+			w.X.end = o.queued
+			o.sent.Push(w)
 		}
 		*it = item{}
 		o.at++
@@ -149,7 +149,7 @@ func (o *outbound) encode() {
 func (o *outbound) message(it *item) bool {
 	switch {
 	case it.local:
-		o.c.windows.Revoke(it.key) // of a window that has ended it is none
+		o.c.Windows.Revoke(it.key) // of a window that has ended it is none
 		return true
 	case it.op == rdmap.ReadResponse:
 		return o.response(it)
@@ -170,14 +170,14 @@ func (o *outbound) message(it *item) bool {
 	}
 	for {
 		n := min(it.n-it.done, limit)
-		copied := n <= copyMax || len(w.segs)-it.seg > maxPieces
+		copied := n <= copyMax || len(w.Segs)-it.seg > maxPieces
 		if !o.room(n, copied) {
 			return false
 		}
 		last := it.done+n == it.n
 		o.begin(it, n, last)
 		for left := n; left > 0; {
-			s := &w.segs[it.seg]
+			s := &w.Segs[it.seg]
 			b := s.R.Bytes()[s.Off+it.used : s.Off+s.N]
 			b = b[:min(len(b), left)]
 			if copied {
@@ -225,7 +225,7 @@ func (o *outbound) response(it *item) bool {
 	if !o.room(min(it.n-it.done, o.tagged), it.n-it.done <= copyMax) {
 		return false
 	}
-	s, mem, r := o.c.windows.Resolve(it.read.SourceSTag, it.read.SourceTO, uint64(it.n), verbs.RemoteRead)
+	s, mem, r := o.c.Windows.Resolve(it.read.SourceSTag, it.read.SourceTO, uint64(it.n), verbs.RemoteRead)
 	if r != soft.Granted {
 		o.failure = &failure{fault: refusals[r], read: it.read.Append(nil)}
 		return false

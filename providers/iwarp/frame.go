@@ -3,6 +3,7 @@ package iwarp
 import (
 	"encoding/binary"
 
+	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
@@ -55,7 +56,7 @@ func (o *outbound) refer(b []byte, at place) {
 		o.sum = mpa.Sum(o.sum, b)
 	}
 	o.vec, o.places = append(o.vec, b), append(o.places, at)
-	if o.c.tap != nil {
+	if o.c.Tap != nil {
 		o.parts = append(o.parts, b)
 	}
 }
@@ -67,7 +68,7 @@ func (o *outbound) sumLoose() {
 	if o.c.agreed.CRC {
 		o.sum = mpa.Sum(o.sum, b)
 	}
-	if o.c.tap != nil && len(b) > 0 {
+	if o.c.Tap != nil && len(b) > 0 {
 		o.parts = append(o.parts, b)
 	}
 }
@@ -94,9 +95,9 @@ func (o *outbound) end() {
 	o.ends = append(o.ends, o.queued)
 	o.stats.SentFrames++
 	o.stats.SentBytes += uint64(n)
-	if c := o.c; c.tap != nil {
+	if c := o.c; c.Tap != nil {
 		o.parts = append(o.parts, o.buf[o.summed:])
-		c.tap.Frame(c.tapped(true, o.parts))
+		c.Show(verbs.LinkTCP, true, o.parts...)
 		clear(o.parts)
 		o.parts = o.parts[:0]
 	}

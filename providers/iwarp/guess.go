@@ -44,7 +44,7 @@ func (in *inbound) expect(held *soft.Slot) bool {
 			return false // what lies there must stay, or is a part of the message itself
 		}
 	} else {
-		off, room = in.read.sink.Offset(h)+in.size, in.read.n
+		off, room = in.read.X.sink.Offset(h)+in.size, in.read.N
 	}
 	size := min(in.size, room-off)
 	if size < directMin {
@@ -57,7 +57,7 @@ func (in *inbound) expect(held *soft.Slot) bool {
 	if held != nil {
 		in.vec = append(in.vec, held.Mem[off:off+g.size])
 	} else {
-		in.vec = in.read.slice(in.vec, off, g.size)
+		in.vec = in.read.Slices(in.vec, off, g.size)
 	}
 	in.vec = append(in.vec, in.buf[g.gap+g.size:][:behindDirect])
 	return true
@@ -77,7 +77,7 @@ func (in *inbound) judge(n int, held *soft.Slot) int {
 	k := ddp.Header(next[mpa.LengthLen:])
 	g.right = mpa.ULPDULen(next) == len(h)+g.size && k.Follows(h) && k.TO() == h.TO()+uint64(in.size)
 	if g.right && rdmap.Op(h) == rdmap.ReadResponse {
-		g.right = k.Last() == (in.read.sink.Offset(k)+g.size == in.read.n)
+		g.right = k.Last() == (in.read.X.sink.Offset(k)+g.size == in.read.N)
 	}
 	if !g.right {
 		to := in.buf[g.gap : g.gap+g.came]

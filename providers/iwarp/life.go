@@ -1,11 +1,11 @@
 package iwarp
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"time"
 
@@ -14,29 +14,16 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
-)
-
-// A connection's life. Only the resident reader takes the last step (bury), when nobody
-// else has a role.
-//
-//	setUp ──start-up done──► up ──Close──► closing ──all has left, the peer's FIN──► ended ─► buried
-//	  └───────────────────────┴── Abort, a fault, a Terminate, the stream's end ──────┘
-type state uint8
-
-const (
-	setUp   state = iota // posting is allowed, nothing moves
-	up                   // everything moves
-	closing              // nothing more may be posted, what was leaves
-	ended                // nothing moves; what is left is flushed
+	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
 // ending is what becomes of the stream.
 type ending uint8
 
 const (
-	byFIN       ending = iota
-	byReset            // drop what was not sent, at once
-	byTerminate        // say why, then wait a little for the peer's FIN: a reset could overtake it
+	byReset     ending = iota // drop what was not sent, at once
+	byFIN                     // in good order
+	byTerminate               // say why, then wait a little for the peer's FIN: a reset could overtake it
 )
 
 // terminateWait is how long a Terminate may take to be read.
@@ -87,9 +74,9 @@ func (f *failure) message(crc bool) []byte {
 	return mpa.AppendCRC(b, sum)
 }
 
-// fail ends the connection by f. mu is held.
+// fail ends the connection by f. Mu is held.
 func (c *conn) fail(f *failure) {
-	if c.note != nil && c.state != ended {
+	if c.Note != nil && c.State() != qp.Ended {
 		c.noteFailure(f)
 	}
 	if f.peers {
@@ -97,25 +84,25 @@ func (c *conn) fail(f *failure) {
 		c.end(f.cause(), byFIN)
 		return
 	}
-	if c.state != ended {
+	if c.State() != qp.Ended {
 		c.last = f.message(c.agreed.CRC)
 	}
 	c.end(f.cause(), byTerminate)
 }
 
-// noteFailure reports f for who observes the connection. mu is held.
+// noteFailure reports f to whoever observes the connection. Mu is held.
 func (c *conn) noteFailure(f *failure) {
 	note := verbs.NoteTerminateSent
 	if f.peers {
 		note = verbs.NoteTerminateRecv
 	} else if f.fault == rdmap.FaultMPACRC {
-		c.note(verbs.NoteCorrupt, 0)
+		c.Note(verbs.NoteCorrupt, 0)
 	}
-	c.note(note, f.fault.Number())
+	c.Note(note, f.fault.Number())
 }
 
 // blame gives the Read that the peer refused its status; it has named the request's MSN, or
-// we take the oldest. mu is held.
+// we take the oldest. Mu is held.
 func (c *conn) blame(f *failure) {
 	status := verbs.RemoteError
 	switch {
@@ -127,97 +114,50 @@ func (c *conn) blame(f *failure) {
 	if f.header != nil && (f.header.Tagged() || rdmap.Op(f.header) != rdmap.ReadRequest) {
 		return
 	}
-	w := c.pending.head
+	w := c.pending.Head()
 	if f.header != nil {
-		for ; w != nil && w.msn != f.header.MSN(); w = w.next {
+		for ; w != nil && w.X.msn != f.header.MSN(); w = w.Next() {
 		}
 	}
 	if w != nil {
-		w.status = status
+		w.Status = status
 	}
 }
 
-// end is the end of the connection by cause, unless it has ended. mu is held.
+// end is the end of the connection by cause, unless it has ended. Mu is held.
 func (c *conn) end(cause error, how ending) {
-	if c.state == ended {
-		return
+	if c.State() != qp.Ended {
+		c.how = how
+		c.End(cause)
 	}
-	c.state, c.cause, c.how = ended, cause, how
-	if c.refuse == nil {
-		c.refuse = refusal(cause)
-	}
+}
+
+// Ended implements qp.Port.
+func (c *conn) Ended() {
 	for _, stop := range c.atEnd {
 		stop()
 	}
 	c.atEnd = nil
-	c.wanted.Store(true)
-	_ = c.stream.SetReadDeadline(past)
 	_ = c.stream.SetWriteDeadline(past)
-	poke(c.readerWake)
-	poke(c.writerWake)
+	qp.Poke(c.writerWake)
 }
 
-// onEnd has f called when the connection ends. mu is held.
+// onEnd has f called when the connection ends. Mu is held.
 func (c *conn) onEnd(f func()) { c.atEnd = append(c.atEnd, f) }
 
-// refusal is what methods return after the end: it wraps net.ErrClosed and the cause.
-func refusal(cause error) error {
-	switch {
-	case cause == nil:
-		return errPeerClosed
-	case errors.Is(cause, net.ErrClosed):
-		return cause
-	}
-	return fmt.Errorf("iwarp: connection ended: %w: %w", net.ErrClosed, cause)
-}
-
-// Close implements verbs.Conn. What is left leaves from the writer's hands.
-func (c *conn) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state != up {
-		return nil
-	}
-	c.state, c.refuse = closing, errClosed
-	t := time.AfterFunc(c.dom.opt.linger, func() {
-		c.mu.Lock()
-		c.end(nil, byReset)
-		c.mu.Unlock()
-	})
-	c.onEnd(func() { t.Stop() })
+// Closing implements qp.Port. What is left leaves from the writer's hands.
+func (c *conn) Closing() {
 	c.finish()
-	poke(c.writerWake)
-	poke(c.readerWake)
-	return nil
+	qp.Poke(c.writerWake)
+	c.Wake()
 }
 
-// Abort implements verbs.Conn.
-func (c *conn) Abort(err error) {
-	c.mu.Lock()
-	if c.refuse == nil && err == nil {
-		c.refuse = errAborted
-	}
-	c.end(err, byReset)
-	c.mu.Unlock()
-}
-
-// hurry is the domain's end: nothing lingers.
-func (c *conn) hurry() {
-	c.mu.Lock()
-	c.hurried = true
-	if c.state == ended {
-		_ = c.stream.SetReadDeadline(past)
-	}
-	c.end(errDomainClosed, byReset)
-	c.mu.Unlock()
-}
-
-// finish ends our direction once Close has nothing left to wait for. mu is held.
+// finish ends our direction once Close has nothing left to wait for. Mu is held.
 func (c *conn) finish() {
-	if c.state != closing || c.finSent || c.pumping || c.sweeping > 0 || c.responses.n > 0 {
+	if c.State() != qp.Closing || c.finSent || c.Held() || c.responses.Len() > 0 {
 		return
 	}
-	if !c.broken && !c.gotFIN && (c.sq.head != nil && !c.gated || c.npending > 0) {
+	if !c.broken && !c.gotFIN && (c.Head() != nil && !c.gated || c.pending.Len() > 0) {
 		return
 	}
 	c.finSent = true
@@ -228,17 +168,17 @@ func (c *conn) finish() {
 
 // inputEnded judges the end of the input: the peer's FIN, or an error.
 func (c *conn) inputEnded(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	switch {
-	case c.state == ended || err == stream.ErrAgain:
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		c.listen() // it was to wake us: who wants what is in the flags
-	case err == io.EOF && c.state == up && (c.in.direct || c.in.r != c.in.w): // a peer that we closed may stop anywhere
+	case c.State() == qp.Ended || err == stream.ErrAgain:
+	case errors.Is(err, os.ErrDeadlineExceeded): // by Interrupt
+	case err == io.EOF && c.State() == qp.Up && (c.in.direct || c.in.r != c.in.w): // a peer that we closed may stop anywhere
 		c.end(fmt.Errorf("iwarp: the stream ended inside a frame: %w", io.ErrUnexpectedEOF), byFIN)
-	case err == io.EOF && c.state == closing && !c.finSent:
+	case err == io.EOF && c.State() == qp.Closing && !c.finSent:
 		// The peer has closed too, and reads until we are done.
 		c.gotFIN = true
+		c.Deafen()
 		c.finish()
 	case err == io.EOF:
 		c.end(nil, byFIN)
@@ -249,19 +189,16 @@ func (c *conn) inputEnded(err error) {
 	}
 }
 
-// bury flushes what is left and says good-bye. Nobody else has a role, and Post refuses. mu
-// is held, and released meanwhile.
-func (c *conn) bury() {
-	how, cause := c.how, c.cause
+// Bury implements qp.Input.
+func (c *conn) Bury() {
+	how := c.how
 	_ = c.stream.SetWriteDeadline(time.Time{})
-	c.mu.Unlock()
-
 	switch how {
 	case byTerminate:
 		if c.broken || !c.out.farewell(c.last) || c.stream.CloseWrite() != nil {
 			how = byReset
-		} else if c.tap != nil {
-			c.tap.Frame(c.tapped(true, [][]byte{c.last}))
+		} else if c.Tap != nil {
+			c.Show(verbs.LinkTCP, true, c.last)
 		}
 	case byFIN:
 		_ = c.stream.Close()
@@ -269,74 +206,35 @@ func (c *conn) bury() {
 	if how == byReset {
 		_ = c.stream.Reset()
 	}
-	c.flushAll()
-	c.handler.Disconnected(cause)
+	c.flush()
 	if how == byTerminate {
 		c.awaitFIN()
 		_ = c.stream.Close()
 	}
-	c.dom.leave(c)
-	c.mu.Lock()
 }
 
-// flushAll reports everything that was posted, and takes back what the peer could reach.
-func (c *conn) flushAll() {
-	c.windows.RevokeAll()
-	c.completing.Lock() // a late Flush may be completing
-	defer c.completing.Unlock()
-
-	c.mu.Lock()
-	c.out.publish(&c.stats)
+// flush gives back all that is under way, and reports the end.
+func (c *conn) flush() {
+	if c.in.recv.Buf != nil {
+		c.Undraw(c.in.recv)
+	}
+	c.Mu.Lock()
+	c.Count(&c.out.stats)
+	c.Mu.Unlock()
 	var left works
 	for i := c.out.at; i < len(c.out.todo); i++ {
 		if w := c.out.todo[i].work; w != nil {
-			left.push(w)
+			left.Push(w)
 		}
 	}
-	for _, q := range []*works{&c.pending, &c.out.sent, &left, &c.sq} {
-		for w := q.pop(); w != nil; w = q.pop() {
-			if w.status == verbs.OK {
-				w.status = verbs.Flushed
-			}
-			c.done.push(w)
-		}
-	}
-	c.mu.Unlock()
-	for {
-		batch := c.takeDone(c.batch[:0])
-		if len(batch) == 0 {
-			break
-		}
-		c.report(batch)
-	}
-
-	in := &c.in
-	if in.mem != nil && c.pool != nil {
-		c.pool.Put(in.bufID)
-	}
-	var batch []verbs.Completion
-	if in.mem != nil && c.pool == nil {
-		batch = append(batch, verbs.Completion{ID: in.recvID, Op: verbs.OpRecv, Status: verbs.Flushed})
-	}
-	in.mem = nil
-	c.mu.Lock()
-	for c.recvs.n > 0 {
-		batch = append(batch, verbs.Completion{ID: c.recvs.pop().ID, Op: verbs.OpRecv, Status: verbs.Flushed})
-	}
-	c.mu.Unlock()
-	c.report(batch)
+	c.QP.Bury(&c.pending, &c.out.sent, &left)
 }
 
 // awaitFIN reads until the peer has ended too, so that our Terminate is not lost to a
 // reset.
 func (c *conn) awaitFIN() {
-	c.mu.Lock()
-	deadline := time.Now().Add(terminateWait)
-	if c.hurried {
-		deadline = past
-	}
-	_ = c.stream.SetReadDeadline(deadline)
-	c.mu.Unlock()
+	_ = c.stream.SetReadDeadline(time.Now().Add(terminateWait))
+	defer context.AfterFunc(c.dom.Context(), func() { _ = c.stream.SetReadDeadline(past) })()
 	in := &c.in
 	var err error
 	try := func() bool {

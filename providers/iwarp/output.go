@@ -1,7 +1,5 @@
 package iwarp
 
-import "github.com/rpcrdma/rpcrdma/core/verbs"
-
 // write gives the batch to the stream until it is taken or would have to wait.
 func (o *outbound) write() {
 	for !o.written() && o.err == nil {
@@ -78,26 +76,6 @@ func (o *outbound) release(n int) {
 			w.s.Unlock()
 		}
 	}
-}
-
-// publish adds what was counted to the connection's counters. The connection's mu is held.
-func (o *outbound) publish(s *verbs.Stats) {
-	add(s, &o.stats)
-}
-
-func add(to, from *verbs.Stats) {
-	to.SentBytes += from.SentBytes
-	to.RecvBytes += from.RecvBytes
-	to.SentFrames += from.SentFrames
-	to.RecvFrames += from.RecvFrames
-	to.Sends += from.Sends
-	to.Writes += from.Writes
-	to.Reads += from.Reads
-	to.Recvs += from.Recvs
-	to.WriteCalls += from.WriteCalls
-	to.ReadCalls += from.ReadCalls
-	to.CopiedBytes += from.CopiedBytes
-	*from = verbs.Stats{}
 }
 
 // farewell ends the output with message, a frame, if the stream takes it without waiting: a

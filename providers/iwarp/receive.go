@@ -7,6 +7,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
 	"github.com/rpcrdma/rpcrdma/providers/soft"
+	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
 const (
@@ -42,15 +43,13 @@ type inbound struct {
 
 	queues  [ddp.Queues]ddp.Inbound
 	message rdmap.Message // the Send that arrives
-	mem     []byte        // its receive
-	recvID  uint64
-	bufID   uint32
-	rtr     mpa.RTR // messages that may come first and are not for the ULP
-	heard   bool    // a frame has come
-	gated   bool    // the connection waits for it
-	answers bool    // responses were queued
-	resumed bool    // a Read has ended: what waited for it may leave
-	read    *work   // the oldest Read under way, if known
+	recv    qp.Receive    // its
+	rtr     mpa.RTR       // messages that may come first and are not for the ULP
+	heard   bool          // a frame has come
+	gated   bool          // the connection waits for it
+	answers bool          // responses were queued
+	resumed bool          // a Read has ended: what waited for it may leave
+	read    *work         // the oldest Read under way, if known
 
 	vec      [][]byte
 	err      error
@@ -80,9 +79,7 @@ func (in *inbound) try() bool {
 		in.attempt()
 		if in.err == stream.ErrAgain {
 			in.giveBack()
-			in.c.mu.Lock()
-			in.publish(&in.c.stats)
-			in.c.mu.Unlock()
+			in.count()
 			return false
 		}
 		in.frames()
@@ -142,7 +139,7 @@ func (in *inbound) target() *soft.Slot {
 	h, at := in.header(), in.size-in.left
 	switch rdmap.Op(h) {
 	case rdmap.Write:
-		s, mem, r := in.c.windows.Resolve(h.STag(), h.TO()+uint64(at), uint64(in.left), verbs.RemoteWrite)
+		s, mem, r := in.c.Windows.Resolve(h.STag(), h.TO()+uint64(at), uint64(in.left), verbs.RemoteWrite)
 		if r != soft.Granted {
 			in.fault = &failure{fault: refusals[r], header: h, size: len(h) + in.size}
 			return nil
@@ -151,42 +148,28 @@ func (in *inbound) target() *soft.Slot {
 		s.Reach(h.TO(), in.size)
 		return s
 	case rdmap.ReadResponse:
-		in.vec = in.read.slice(in.vec, in.read.sink.Offset(h)+at, in.left)
+		in.vec = in.read.Slices(in.vec, in.read.X.sink.Offset(h)+at, in.left)
 	default:
 		off := int(h.MO()) + at
-		in.vec = append(in.vec, in.mem[off:off+in.left])
+		in.vec = append(in.vec, in.recv.Buf[off:off+in.left])
 	}
 	return nil
 }
 
-// slice appends the memory of w's Segs from off.
-func (w *work) slice(vec [][]byte, off, n int) [][]byte {
-	for i := range w.segs {
-		s := &w.segs[i]
-		if off >= s.N {
-			off -= s.N
-			continue
-		}
-		if n == 0 {
-			break
-		}
-		k := min(n, s.N-off)
-		vec = append(vec, s.R.Bytes()[s.Off+off:s.Off+off+k])
-		off, n = 0, n-k
-	}
-	return vec
-}
-
-// receive waits for input, handles every frame that is there whole, and reports. It returns
+// Receive implements qp.Input: it waits for input, handles every frame that is there whole, and reports. It returns
 // when something was reported, or when somebody wants the role or the connection's end.
-func (c *conn) receive() {
+func (c *conn) Receive() {
 	in := &c.in
 	in.reported = false
 	err := c.stream.Read(in.tryFn)
 	if err == nil {
 		err = in.err
 	}
-	c.completeAll()
+	if len(in.done) > 0 {
+		in.report()
+	} else {
+		c.Report(nil)
+	}
 	if in.gated && in.heard {
 		in.gated = false
 		c.ungate()
@@ -197,9 +180,9 @@ func (c *conn) receive() {
 	}
 	switch {
 	case in.fault != nil:
-		c.mu.Lock()
+		c.Mu.Lock()
 		c.fail(in.fault)
-		c.mu.Unlock()
+		c.Mu.Unlock()
 	case err != nil:
 		c.inputEnded(err)
 	}
@@ -210,7 +193,7 @@ func (c *conn) receive() {
 func (in *inbound) frames() {
 	for in.fault == nil {
 		if len(in.done) == cap(in.done) {
-			in.c.completeAll()
+			in.report()
 			in.reported = true
 		}
 		if in.direct {
@@ -258,8 +241,8 @@ func (in *inbound) compact() {
 func (in *inbound) whole(b []byte, n int) {
 	in.stats.RecvFrames++
 	c := in.c
-	if c.tap != nil {
-		c.tap.Frame(c.tapped(false, [][]byte{b}))
+	if c.Tap != nil {
+		c.Show(verbs.LinkTCP, false, b)
 	}
 	if c.agreed.CRC && mpa.Sum(0, b[:len(b)-mpa.CRCLen]) != mpa.CRC(b[len(b)-mpa.CRCLen:]) {
 		in.fault = &failure{fault: rdmap.FaultMPACRC}
@@ -286,7 +269,7 @@ func (in *inbound) beginDirect(b []byte, n int) bool {
 	headLen := mpa.LengthLen + ddp.HeaderLen(b[mpa.LengthLen])
 	size := mpa.LengthLen + n - headLen
 	here := len(b) - headLen
-	if here < 0 || size-here < directMin || in.c.tap != nil {
+	if here < 0 || size-here < directMin || in.c.Tap != nil {
 		return false
 	}
 	h := ddp.Header(b[mpa.LengthLen:headLen])
@@ -330,11 +313,21 @@ func (in *inbound) endDirect() bool {
 	return true
 }
 
-// publish adds what was counted to the connection's counters. The connection's mu is held.
-func (in *inbound) publish(s *verbs.Stats) {
-	add(s, &in.stats)
-	s.Unfinished = uint64(in.w - in.r)
+// report reports what came in.
+func (in *inbound) report() {
+	in.count()
+	in.c.Report(in.done)
+	in.done = in.done[:0]
+}
+
+// count adds what was counted to the connection's counters.
+func (in *inbound) count() {
+	c := in.c
+	c.Mu.Lock()
+	c.Count(&in.stats)
+	c.Counts.Unfinished = uint64(in.w - in.r)
 	if in.direct {
-		s.Unfinished += uint64(in.headLen + in.size - in.left)
+		c.Counts.Unfinished += uint64(in.headLen + in.size - in.left)
 	}
+	c.Mu.Unlock()
 }

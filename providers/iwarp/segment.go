@@ -6,6 +6,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/soft"
+	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
 // A segment goes through  check (may it come now)  place (its bytes, to where they belong)
@@ -36,7 +37,7 @@ func (in *inbound) inOrder(h ddp.Header, n int) rdmap.Fault {
 		if in.read == nil {
 			return rdmap.FaultOpcode // nobody asked
 		}
-		return in.read.sink.Next(h, n)
+		return in.read.X.sink.Next(h, n)
 	}
 	q := &in.queues[h.QN()]
 	if f := q.Next(h, n); f != 0 {
@@ -57,7 +58,7 @@ func (in *inbound) inOrder(h ddp.Header, n int) rdmap.Fault {
 		} else if f := in.draw(); f != 0 {
 			return rdmap.DDPFault(f)
 		}
-		if n > len(in.mem)-int(h.MO()) {
+		if n > len(in.recv.Buf)-int(h.MO()) {
 			return rdmap.DDPFault(ddp.FaultTooLong)
 		}
 	}
@@ -72,24 +73,13 @@ func (in *inbound) isRTR(h ddp.Header, n int) bool {
 
 // draw takes the receive for a message that begins, once.
 func (in *inbound) draw() ddp.Fault {
-	if in.mem != nil {
+	if in.recv.Buf != nil {
 		return 0
 	}
-	c := in.c
-	if c.pool != nil {
-		var ok bool
-		if in.mem, in.bufID, ok = c.pool.Draw(); !ok {
-			return ddp.FaultNoBuffer
-		}
-		return 0
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.recvs.n == 0 {
+	var ok bool
+	if in.recv, ok = in.c.Draw(); !ok {
 		return ddp.FaultNoBuffer
 	}
-	r := c.recvs.pop()
-	in.mem, in.recvID = r.Seg.Bytes(), r.ID
 	return 0
 }
 
@@ -106,7 +96,7 @@ func (in *inbound) reachable(h ddp.Header, n int) bool {
 	if rdmap.Op(h) != rdmap.Write {
 		return rdmap.Op(h) == rdmap.ReadResponse || rdmap.Op(h).IsSend()
 	}
-	s, _, r := in.c.windows.Resolve(h.STag(), h.TO(), uint64(n), verbs.RemoteWrite)
+	s, _, r := in.c.Windows.Resolve(h.STag(), h.TO(), uint64(n), verbs.RemoteWrite)
 	if r != soft.Granted {
 		return false
 	}
@@ -121,7 +111,7 @@ func (in *inbound) place(h ddp.Header, b []byte) bool {
 	}
 	switch op := rdmap.Op(h); {
 	case op == rdmap.Write:
-		s, mem, r := in.c.windows.Resolve(h.STag(), h.TO(), uint64(len(b)), verbs.RemoteWrite)
+		s, mem, r := in.c.Windows.Resolve(h.STag(), h.TO(), uint64(len(b)), verbs.RemoteWrite)
 		if r != soft.Granted {
 			in.fault = &failure{fault: refusals[r], header: h, size: len(h) + len(b)}
 			return false
@@ -130,14 +120,14 @@ func (in *inbound) place(h ddp.Header, b []byte) bool {
 		s.Reach(h.TO(), len(b))
 		s.Unlock()
 	case op == rdmap.ReadResponse:
-		in.vec = in.read.slice(in.vec[:0], in.read.sink.Offset(h), len(b))
+		in.vec = in.read.Slices(in.vec[:0], in.read.X.sink.Offset(h), len(b))
 		rest := b
 		for _, to := range in.vec {
 			rest = rest[copy(to, rest):]
 		}
 		clear(in.vec)
 	case op.IsSend():
-		copy(in.mem[h.MO():], b)
+		copy(in.recv.Buf[h.MO():], b)
 	default:
 		return true
 	}
@@ -160,7 +150,7 @@ func (in *inbound) finish(h ddp.Header, payload []byte, n int) {
 	case op == rdmap.ReadRequest:
 		in.asked(h, payload)
 	case op == rdmap.ReadResponse:
-		if in.read.sink.Take(n) {
+		if in.read.X.sink.Take(n) {
 			in.read = nil
 			in.resumed = true
 			in.done = append(in.done, in.c.endRead())
@@ -182,19 +172,19 @@ func (in *inbound) finishSend(h ddp.Header, n int) {
 		return
 	}
 	c := in.c
-	cp := verbs.Completion{ID: in.recvID, Op: verbs.OpRecv, Buf: in.mem[:int(h.MO())+n], BufID: in.bufID}
+	invalidated := uint32(0)
 	if stag, ok := in.message.Invalidates(); ok {
 		// It must be one of ours that is in force: taking back what another stream uses, or
 		// what is gone, is a protection error (RFC 5040 §7.2).
-		if c.windows.Revoke(stag) != soft.Granted {
+		if c.Windows.Revoke(stag) != soft.Granted {
 			in.fault = &failure{fault: rdmap.FaultInvalidate, header: h, size: len(h) + n}
 			return
 		}
-		cp.Invalidated = stag
+		invalidated = stag
 	}
-	in.mem, in.recvID, in.bufID = nil, 0, 0
+	in.done = append(in.done, in.recv.Completion(int(h.MO())+n, invalidated))
+	in.recv = qp.Receive{}
 	in.stats.Recvs++
-	in.done = append(in.done, cp)
 }
 
 // asked queues the answer to a Read. Its STag is checked now, to refuse it by the
@@ -203,7 +193,7 @@ func (in *inbound) asked(h ddp.Header, payload []byte) {
 	c := in.c
 	r, _ := rdmap.ParseRead(payload) // its length was checked
 	if r.Size > 0 {
-		s, _, no := c.windows.Resolve(r.SourceSTag, r.SourceTO, uint64(r.Size), verbs.RemoteRead)
+		s, _, no := c.Windows.Resolve(r.SourceSTag, r.SourceTO, uint64(r.Size), verbs.RemoteRead)
 		if no != soft.Granted {
 			in.fault = &failure{fault: refusals[no], header: h, size: len(h) + len(payload), read: payload}
 			return
@@ -221,39 +211,34 @@ func (in *inbound) asked(h ddp.Header, payload []byte) {
 // lies in the stream; the peer may see it and ask again a little before we count, so
 // twice the depth is the bound.
 func (c *conn) serve(it item) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	if c.serving >= 2*c.agreed.Reading {
 		return false
 	}
 	c.serving++
-	c.responses.push(it)
+	c.responses.Push(it)
 	return true
 }
 
 // oldestRead is the one that the next Read Response answers.
 func (c *conn) oldestRead() *work {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pending.head
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return c.pending.Head()
 }
 
 // endRead completes it.
 func (c *conn) endRead() verbs.Completion {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w := c.pending.pop()
-	c.npending--
-	c.stats.Reads++
-	cp := verbs.Completion{ID: w.id, Op: w.op}
-	c.recycle(w)
-	return cp
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return c.Finish(c.pending.Pop())
 }
 
 // ungate lets an acceptor send: the initiator has been heard (RFC 5044 §7.1.3).
 func (c *conn) ungate() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	c.gated = false
 	c.in.resumed = true
 }
@@ -261,11 +246,11 @@ func (c *conn) ungate() {
 // resume pumps what input has set free. The role may be somebody else's: he looks again
 // before he lets it go.
 func (c *conn) resume() {
-	c.mu.Lock()
-	if !c.pumping && c.state != setUp {
-		c.pumping = true
+	c.Mu.Lock()
+	if !c.pumping && c.State() != qp.SetUp {
+		c.lead()
 		c.pump(leadMost)
 	}
-	c.mu.Unlock()
-	c.completeLocal(true)
+	c.Mu.Unlock()
+	c.Report(nil)
 }

@@ -12,29 +12,14 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
+	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
-// limit bounds what is done on s by a time-out and by ctx; the returned function ends it and
-// tells what of both has struck.
+// limit bounds what is done on s by a time-out and by ctx, until done.
 func limit(ctx context.Context, s stream.Stream, d time.Duration) (done func() error) {
-	deadline := time.Now().Add(d)
-	set := func(t time.Time) {
-		_ = s.SetReadDeadline(t)
-		_ = s.SetWriteDeadline(t)
-	}
-	set(deadline)
-	struck := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		set(past)
-		close(struck)
+	return qp.Bound(ctx, d, func(t time.Time) error {
+		return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 	})
-	return func() error {
-		if !stop() {
-			<-struck // it has touched the deadlines for the last time
-		}
-		set(time.Time{})
-		return context.Cause(ctx)
-	}
 }
 
 // readFrame reads one start-up frame and not a byte more.
@@ -108,84 +93,27 @@ func dialError(err error) error {
 	return err
 }
 
-// say is our private data.
-func (c *conn) say(o *verbs.Options, peer []byte) ([]byte, error) {
-	if o.Private == nil {
-		return nil, nil
-	}
-	p := o.Private(c.caps, peer)
-	if c.initiator {
-		return p, fits("dial", p, c.caps.PrivateDial)
-	}
-	return p, fits("accept", p, c.caps.PrivateAccept)
-}
-
-func fits(step string, private []byte, most int) error {
-	if n := len(private); n > most {
-		return &verbs.PrivateDataError{Step: step, Len: n, Max: most}
-	}
-	return nil
-}
-
 func (c *conn) offer(revision uint8) mpa.Offer {
 	return mpa.Offer{Revision: revision, CRC: c.dom.opt.crc, Reads: c.reads, Reading: c.reading}
 }
 
-func (c *conn) attach(s stream.Stream) {
-	c.stream = s
-	c.local, c.remote = s.LocalAddr(), s.RemoteAddr()
-}
-
-// tapFrame shows a frame of the start-up; the dialler's is the connection's first.
 func (c *conn) tapFrame(sent bool, frame []byte) {
-	if c.tap != nil {
-		f := c.tapped(sent, [][]byte{frame})
-		f.First = sent == c.initiator
-		c.tap.Frame(f)
+	if c.Tap != nil {
+		c.Show(verbs.LinkTCP, sent, frame)
 	}
 }
 
-func (c *conn) tapped(sent bool, parts [][]byte) verbs.Frame {
-	return verbs.Frame{Link: verbs.LinkTCP, Local: c.local, Remote: c.remote, Sent: sent, Parts: parts}
-}
-
-// getReady runs the user's Ready.
-func (c *conn) getReady(o *verbs.Options) error {
-	if o.Ready == nil {
-		return nil
-	}
-	return o.Ready(c)
-}
-
-// abandon ends a connection that never came up: its Handler hears nothing.
+// abandon ends a connection that never came up.
 func (c *conn) abandon(err error) {
-	c.mu.Lock()
-	c.end(err, byReset)
-	c.mu.Unlock()
+	c.Abandon(err)
 	_ = c.stream.Reset()
-	c.windows.RevokeAll()
 }
 
 // start lets everything move.
 func (c *conn) start() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state != setUp {
-		return c.refuse
-	}
-	if !c.dom.enter(c) {
-		return errDomainClosed
-	}
-	c.state = up
-	c.gated = !c.initiator
-	c.resident = !c.initiator // nobody drives an acceptor
-	go c.read()
-	go c.write()
-	if c.sq.head != nil && !c.pumping {
-		c.pumping, c.blocked = true, true // what Ready posted is the writer's
-		poke(c.writerWake)
-	}
-	return nil
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return c.Begin(c.Read, c.write)
 }
 
 // Dial implements verbs.Domain.
@@ -202,18 +130,15 @@ func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn
 	if err != nil {
 		return nil, err
 	}
-	c.initiator = true
-	private, err := c.say(o, nil)
+	private, err := c.PrivateDial(o)
 	if err != nil {
 		return nil, err
 	}
-	if !d.begin() {
-		return nil, errDomainClosed
+	ctx, end, err := d.Dialling(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer d.gone.Done()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(d.ctx, func() { cancel(errDomainClosed) })()
+	defer end()
 
 	s, err := d.net.Dial(ctx, d.local, addr)
 	if err != nil {
@@ -222,7 +147,7 @@ func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn
 		}
 		return nil, err
 	}
-	c.attach(s)
+	c.attach(s, true)
 	done := limit(ctx, s, d.opt.setup/2)
 	agreed, peer, err := c.initiate(private)
 	if cause := done(); cause != nil {
@@ -230,7 +155,7 @@ func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn
 	}
 	if err == nil {
 		c.adopt(agreed, peer)
-		err = c.getReady(o)
+		err = c.GetReady(o, c)
 	}
 	if err == nil {
 		err = c.start()

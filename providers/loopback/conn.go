@@ -21,7 +21,6 @@ type conn struct {
 	peer    *conn       // set before up
 	reading int         // Reads that the peer may have in flight
 	input   chan struct{}
-	shown   atomic.Bool // the Tap has had a message
 
 	// Guarded by Mu.
 	pumping bool  // somebody carries out works
@@ -53,14 +52,18 @@ func newConn(d *domain, o *verbs.Options, local, remote netip.AddrPort, private 
 		return nil, err
 	}
 	c.Reader.Init(&c.Life, c, true)
-	c.Meet(local, remote, private, qp.Depth(o.Reads, defaultReads, maxReads))
+	caps := d.Caps()
+	caps.MaxReads = qp.Depth(o.Reads, defaultReads, maxReads)
+	c.Meet(local, remote, private, caps)
 	return c, nil
 }
 
 // join makes p the peer.
 func (c *conn) join(p *conn, private []byte) {
 	c.peer = p
-	c.Meet(c.LocalAddr(), c.RemoteAddr(), private, min(c.Caps().MaxReads, p.reading))
+	caps := c.Caps()
+	caps.MaxReads = min(caps.MaxReads, p.reading)
+	c.Meet(c.LocalAddr(), c.RemoteAddr(), private, caps)
 }
 
 // handler notes when the user's Complete runs.

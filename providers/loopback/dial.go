@@ -43,7 +43,7 @@ func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn
 		return nil, err
 	}
 	l := names.find(at)
-	if l == nil || l.admit != nil && !l.admit(c.LocalAddr().Addr()) {
+	if l == nil {
 		return nil, syscall.ECONNREFUSED
 	}
 	if err := qp.Fits("dial", private, l.dom.Caps().PrivateDial); err != nil {
@@ -187,13 +187,9 @@ func (r *caller) prepare(ctx context.Context, o *verbs.Options) (*conn, []byte, 
 	if !r.Alive() {
 		return nil, nil, fmt.Errorf("the peer gave up: %w", net.ErrClosed)
 	}
-	d := r.l.dom
-	if o.Domain != nil {
-		own, ok := o.Domain.(*domain)
-		if !ok {
-			return nil, nil, verbs.ErrForeignDomain
-		}
-		d = own
+	d, err := qp.Into(r.l.dom, o)
+	if err != nil {
+		return nil, nil, err
 	}
 	c, err := newConn(d, o, r.at, r.from.LocalAddr(), nil)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 
 type listener struct {
 	qp.Backlog
-	dom   *domain
-	addr  netip.AddrPort
-	admit func(netip.Addr) bool // nil: all
+	dom  *domain
+	addr netip.AddrPort
 }
 
 func (d *domain) Listen(ctx context.Context, addr string, o verbs.ListenOptions) (verbs.Listener, error) {
@@ -24,7 +23,7 @@ func (d *domain) Listen(ctx context.Context, addr string, o verbs.ListenOptions)
 	if err != nil {
 		return nil, fmt.Errorf("loopback: listen %s: %w", addr, err)
 	}
-	l := &listener{dom: d, admit: o.Admit}
+	l := &listener{dom: d}
 	err = l.Init(&d.Domain, o, true, func() error { names.unbind(l); return nil })
 	if err == nil {
 		if err = names.bind(l, at); err != nil {

@@ -234,14 +234,9 @@ func (c *conn) refused(w *work) *fault {
 // tapped gives a message to both ends' Taps.
 func (c *conn) tapped(w *work, received []byte) {
 	if c.Tap != nil {
-		c.show(true, w.Slices(nil, 0, w.N))
+		c.Show(verbs.LinkMessage, true, w.Slices(nil, 0, w.N)...)
 	}
 	if p := c.peer; p.Tap != nil {
-		p.show(false, [][]byte{received})
+		p.Show(verbs.LinkMessage, false, received)
 	}
-}
-
-// show gives a message to this end's Tap.
-func (c *conn) show(sent bool, parts [][]byte) {
-	c.Tap.Frame(verbs.Frame{Link: verbs.LinkMessage, Local: c.LocalAddr(), Remote: c.RemoteAddr(), Sent: sent, First: !c.shown.Swap(true), Parts: parts})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -22,7 +23,8 @@ const (
 // listener embeds it and adds Addr.
 type Backlog struct {
 	dom   *Domain
-	close func() error // the fabric's
+	close func() error          // the fabric's
+	admit func(netip.Addr) bool // nil: all
 
 	mu     sync.Mutex // guards what follows
 	closed bool
@@ -36,7 +38,7 @@ type Backlog struct {
 // Init makes l an open listener of d. close gives up the fabric's address; Init calls it when it returns an error:
 // the domain is closed. local says that no stranger can connect, so that no peer has a share of the backlog.
 func (l *Backlog) Init(d *Domain, o verbs.ListenOptions, local bool, close func() error) error {
-	l.dom, l.close = d, close
+	l.dom, l.close, l.admit = d, close, o.Admit
 	l.more, l.done = make(chan struct{}, 1), make(chan struct{})
 	if l.quota.Limit = o.Backlog; o.Backlog <= 0 {
 		l.quota.Limit = defaultBacklog
@@ -60,7 +62,11 @@ func (l *Backlog) Serve(next func() (Caller, error)) error {
 		for {
 			c, err := next()
 			if err == nil {
-				l.admit(l.request(c))
+				if l.admits(c) {
+					l.enrol(l.request(c))
+				} else {
+					c.Drop()
+				}
 				continue
 			}
 			if errors.Is(err, net.ErrClosed) {
@@ -75,9 +81,9 @@ func (l *Backlog) Serve(next func() (Caller, error)) error {
 	})
 }
 
-// admit begins a set-up. A peer that has its share of the backlog gives up one of its own, the oldest that
+// enrol begins a set-up. A peer that has its share of the backlog gives up one of its own, the oldest that
 // is still in set-up: it has shown least. Where the backlog is full of many peers' the one with the most does.
-func (l *Backlog) admit(r *Request) {
+func (l *Backlog) enrol(r *Request) {
 	l.mu.Lock()
 	var out *Request
 	switch {
@@ -106,6 +112,9 @@ func (l *Backlog) admit(r *Request) {
 		out.caller.Drop()
 	}
 }
+
+// admits asks the user, with no lock held.
+func (l *Backlog) admits(c Caller) bool { return l.admit == nil || l.admit(c.RemoteAddr().Addr()) }
 
 // enter and leave count a request in the lists. mu is held.
 func (l *Backlog) enter(r *Request) bool {
@@ -164,8 +173,11 @@ func (l *Backlog) forget(r *Request) {
 	}
 }
 
-// Offer hands a caller whose request is whole to Accept. False: the backlog is full, or the listener is closed.
+// Offer hands a caller whose request is whole to Accept. False: it is not admitted, the backlog is full, or the listener is closed.
 func (l *Backlog) Offer(c Caller, private []byte) bool {
+	if !l.admits(c) {
+		return false
+	}
 	r := l.request(c)
 	r.private = private
 	l.mu.Lock()

@@ -69,6 +69,9 @@ func (l *Life) Cause() error { return l.cause }
 // Crowd reports whether several Sends are unanswered, so that others are likely to post soon. Mu is held.
 func (l *Life) Crowd() bool { return l.flying > 1 }
 
+// Held reports whether something holds the connection. Mu is held.
+func (l *Life) Held() bool { return l.holds > 0 }
+
 // Hold keeps the connection from being buried while something of it is in use without Mu. It is not for a
 // connection that has ended. Mu is held.
 func (l *Life) Hold() { l.holds++ }

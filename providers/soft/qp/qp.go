@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/soft"
@@ -30,9 +31,11 @@ type QP[X any] struct {
 	local, remote netip.AddrPort
 	private       []byte // the peer's
 
-	Pool    *soft.Pool   // where receives are drawn; nil: receives are posted
-	Tap     verbs.Tap    // nil: none
-	Windows soft.Windows // what the peer may reach
+	Pool    *soft.Pool                     // where receives are drawn; nil: receives are posted
+	Windows soft.Windows                   // what the peer may reach
+	Tap     verbs.Tap                      // nil: none; frames are given to it by Show
+	Note    func(note verbs.Note, n int64) // nil: nobody observes the connection
+	shown   atomic.Bool                    // the Tap has had a frame
 
 	completing sync.Mutex         // taken before Mu
 	batch      []verbs.Completion // belongs to whoever is completing
@@ -61,17 +64,17 @@ func (q *QP[X]) Init(d *Domain, p Port, o *verbs.Options) error {
 			return errors.New(d.Keys.Provider + ": Options.Recv is not a pool of this domain")
 		}
 	}
-	q.dom, q.port, q.handler, q.Tap = d, p, o.Handler, o.Tap
+	q.dom, q.port, q.handler, q.Tap, q.Note = d, p, o.Handler, o.Tap, o.Note
 	q.led, _ = p.(led)
 	q.caps, q.Windows = d.config.Caps, d.Keys.Windows()
 	q.batch = make([]verbs.Completion, 0, batchSize)
 	return nil
 }
 
-// Meet is what set-up finds out: both addresses, the peer's private data, and how many Reads may be
-// in flight towards it.
-func (q *QP[X]) Meet(local, remote netip.AddrPort, private []byte, reads int) {
-	q.local, q.remote, q.private, q.caps.MaxReads = local, remote, private, reads
+// Meet is what set-up finds out: both addresses, the peer's private data, and what was agreed with it:
+// the domain's Caps, with MaxReads and others narrowed.
+func (q *QP[X]) Meet(local, remote netip.AddrPort, private []byte, agreed verbs.Caps) {
+	q.local, q.remote, q.private, q.caps = local, remote, private, agreed
 }
 
 // Caps is verbs.Conn's, as all that follows.
@@ -84,6 +87,11 @@ func (q *QP[X]) Stats(s *verbs.Stats) {
 	q.Mu.Lock()
 	*s = q.Counts
 	q.Mu.Unlock()
+}
+
+// Show gives the Tap, which must be there, a frame of the connection, or of its set-up once Meet has told the addresses.
+func (q *QP[X]) Show(link verbs.LinkType, sent bool, parts ...[]byte) {
+	q.Tap.Frame(verbs.Frame{Link: link, Local: q.local, Remote: q.remote, Sent: sent, First: !q.shown.Swap(true), Parts: parts})
 }
 
 func (q *QP[X]) Expose(w *verbs.Window, r verbs.Region, off, n int, a verbs.Access) error {

@@ -33,6 +33,18 @@ func Fits(step string, private []byte, most int) error {
 	return nil
 }
 
+// Into is the domain that a request of own's listener is accepted into.
+func Into[D verbs.Domain](own D, o *verbs.Options) (D, error) {
+	if o.Domain == nil {
+		return own, nil
+	}
+	d, ok := o.Domain.(D)
+	if !ok {
+		return own, verbs.ErrForeignDomain
+	}
+	return d, nil
+}
+
 // GetReady runs the user's Ready. When it returns the peer may be allowed to send.
 func (q *QP[X]) GetReady(o *verbs.Options, c verbs.Conn) error {
 	if o.Ready == nil {
