@@ -325,3 +325,33 @@ func TestShutdownUnderLoad(t *testing.T) {
 		})
 	}
 }
+
+// TestHandlerEndsItsGoroutine: the call is answered SYSTEM_ERR, and neither its worker nor its share of them is lost.
+func TestHandlerEndsItsGoroutine(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			f := serve(t, tr.url, tr.opts, rpc.WithWorkers(4)) // one for a connection
+			ends := &rpc.Proc{Program: program + 4, Version: 1, Number: 1, Name: "ENDS"}
+			f.srv.Register(program+4, 1, rpc.Method{Proc: ends, Handler: func(context.Context, *rpc.Request) error {
+				runtime.Goexit()
+				return nil
+			}})
+			c := dial(t, f.url, tr.opts)
+			if err := c.Call(ctx(t), procEcho, blob("x"), nil); err != nil { // for the credits
+				t.Fatal(err)
+			}
+			done := make(chan error)
+			for range 20 {
+				go func() { done <- c.Call(ctx(t), ends, nil, nil) }()
+			}
+			for range 20 {
+				if err := <-done; !errors.Is(err, rpcmsg.ErrSystem) {
+					t.Errorf("%v, want SYSTEM_ERR", err)
+				}
+			}
+			if err := c.Call(ctx(t), procEcho, blob("x"), nil); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}

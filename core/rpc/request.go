@@ -109,12 +109,14 @@ func (r *Request) run(s *Server) {
 	w := r.Results
 	r.reply = rpcmsg.ReplyHeader{XID: r.XID, Verf: r.verf}
 	r.reply.Append(w)
-	err := r.call(s)
-	if err == nil {
+	err := ErrSystem // what is left of a handler that ends its goroutine
+	defer func() {
+		if err != nil {
+			r.refuse(err)
+		}
+	}()
+	if err = r.call(s); err == nil {
 		err = w.Err()
-	}
-	if err != nil {
-		r.refuse(err)
 	}
 }
 

@@ -358,7 +358,11 @@ func (s *Server) claim(r *Request, flush bool) bool {
 
 // execute serves r, and answers it and its repetition.
 func (s *Server) execute(r *Request, flush bool) {
+	defer s.executed(r, flush) // also when the handler ends its goroutine
 	r.run(s)
+}
+
+func (s *Server) executed(r *Request, flush bool) {
 	var again *Request
 	if r.cached != nil {
 		again = s.replies.settle(r)

@@ -166,16 +166,30 @@ func (p *workers) next() *Request {
 	return nil
 }
 
-// work runs requests until the pool closes.
+// work runs requests until the pool closes, or a handler ends its goroutine: then what waits goes to other workers.
 func (p *workers) work(ch chan *Request) {
 	defer p.done.Done()
+	var l *line // of the request being run
+	defer func() {
+		if l == nil {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.count(l, -1)
+		p.forget(l)
+		for r := p.next(); r != nil; r = p.next() {
+			p.start(r)
+		}
+	}()
 	for r := range ch {
 		for r != nil {
-			l := r.line // r is another's as soon as it has run
+			l = r.line // r is another's as soon as it has run
 			p.run(r)
 			p.mu.Lock()
 			p.count(l, -1)
 			p.forget(l)
+			l = nil
 			if r = p.next(); r != nil {
 				p.count(r.line, 1)
 				for more := p.next(); more != nil; more = p.next() { // whose share the end of one has raised
