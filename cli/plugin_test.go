@@ -28,6 +28,7 @@ func propsPlugin(t *testing.T) (path, block string) {
 
 // TestPluginsEnd: whatever becomes of a command, its plugins have ended when it returns.
 func TestPluginsEnd(t *testing.T) {
+	t.Setenv("RPCRDMA_STATE", filepath.Join(t.TempDir(), "state"))
 	plugin, block := propsPlugin(t)
 	dir := filepath.Dir(plugin)
 	file := filepath.Join(dir, "rpcrdma.hcl")

@@ -59,6 +59,9 @@ func TestScripts(t *testing.T) {
 			if cond == "hangup" { // not under nohup(1), which the programs inherit
 				return !signal.Ignored(syscall.SIGHUP), nil
 			}
+			if cond == "root" {
+				return os.Geteuid() == 0, nil
+			}
 			if cond == "rpcbind" {
 				_, noDaemon := exec.LookPath("rpcbind")
 				_, noIP := exec.LookPath("ip")
@@ -78,6 +81,7 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("RPCRDMA_DEBUG", "")
 			e.Setenv("RPCRDMA_CONFIG", "/dev/null") // not this machine's
+			e.Setenv("RPCRDMA_STATE", filepath.Join(e.WorkDir, ".state"))
 			return nil
 		},
 	})

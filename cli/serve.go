@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +43,7 @@ type serveFlags struct {
 	ro     bool
 	rpcb   bool
 	async  bool
+	state  string
 }
 
 func newServeNFS() *cobra.Command {
@@ -54,7 +59,11 @@ MOUNT by TCP, so both are served by TCP, too, on port 20048 or as --mount-listen
 
 Only the networks that it listens in may use it, unless --allow names others.
 
-Without root it serves with its own rights: every caller acts as the user that runs it.`,
+As root it serves each caller with the rights of the caller's user and groups, which the kernel
+judges. As another user it has one user for all callers, its own, whatever --squash says.
+
+File handles are signed with a key in the state directory, so that clients can hold them over a
+restart of the server and nobody can make one up.`,
 		Example: `  rpcrdma serve nfs --export /srv/data --listen iwarp://:20049
   rpcrdma serve nfs --export /srv/data --listen iwarp://127.0.0.1:20049 --listen tcp://127.0.0.1:2049 --read-only`,
 		Args: noArgs,
@@ -68,6 +77,7 @@ Without root it serves with its own rights: every caller acts as the user that r
 	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "network that may use it, e.g. 10.0.0.0/8; or any; may be given several times (default: the networks of the addresses it listens on)")
 	cmd.Flags().StringVar(&f.squash, "squash", "", "who acts as the anonymous user: root, all or none (default root)")
 	cmd.Flags().StringVar(&f.anon, "anon", "", "UID:GID of the anonymous user (default 65534:65534)")
+	cmd.Flags().StringVar(&f.state, "state", "", "directory that keeps the key of file handles (default $RPCRDMA_STATE, else /var/lib/rpcrdma; for others than root $XDG_STATE_HOME/rpcrdma, ~/.local/state/rpcrdma)")
 	cmd.Flags().BoolVar(&f.ro, "read-only", false, "refuse changes")
 	cmd.Flags().BoolVar(&f.rpcb, "rpcbind", false, "register with this machine's rpcbind, so that clients need not be told ports")
 	cmd.Flags().BoolVar(&f.async, "async", false, "answer before names and attributes are on stable storage; faster, and a crash may lose them")
@@ -90,7 +100,7 @@ func (f *serveFlags) serverOptions() (o server3.Options, err error) {
 		uid, gid, _ := strings.Cut(f.anon, ":")
 		u, err1 := strconv.ParseUint(uid, 10, 32)
 		g, err2 := strconv.ParseUint(gid, 10, 32)
-		if err1 != nil || err2 != nil {
+		if err1 != nil || err2 != nil || u == math.MaxUint32 || g == math.MaxUint32 { // -1 is nobody's id
 			return o, usagef("--anon %s: want UID:GID, such as 65534:65534", f.anon)
 		}
 		o.Anon = &server3.IDs{UID: uint32(u), GID: uint32(g)}
@@ -150,15 +160,44 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if o.Secret, err = f.handleKey(cmd.ErrOrStderr()); err != nil {
+		return errors.Join(err, finish())
+	}
 	nfs, err := server3.New(f.export, o)
 	if err != nil {
 		return errors.Join(err, finish())
+	}
+	for _, line := range nfs.Notes() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "rpcrdma: %s\n", line)
 	}
 	server := rpc.NewServer(rpc.WithLog(newLog(cmd.ErrOrStderr(), f.verbose)))
 	nfs.Register(server)
 	f.metrics.watch(ofServer(server))
 	err = f.serve(cmd, server, "serving "+nfs.Dir(), mount, chosen, append(limits, rpc.ConnOptions(opts...)))
 	return errors.Join(err, nfs.Close(), finish())
+}
+
+// handleKey is the key of file handles. Where the directory was not named and cannot be made, there is none, and a line says why.
+func (f *serveFlags) handleKey(errs io.Writer) ([]byte, error) {
+	dir := cmp.Or(f.state, os.Getenv("RPCRDMA_STATE"))
+	named := dir != ""
+	if !named {
+		var err error
+		if dir, err = server3.StateDir(); err != nil {
+			fmt.Fprintf(errs, "rpcrdma: no state directory: %s; name one with --state\n", oneLine(err))
+			return nil, nil
+		}
+	}
+	key, err := server3.HandleKey(dir)
+	var bad *server3.KeyError
+	switch {
+	case err == nil:
+		return key, nil
+	case named || errors.As(err, &bad):
+		return nil, err
+	}
+	fmt.Fprintf(errs, "rpcrdma: no state directory: %s; name one with --state\n", oneLine(err))
+	return nil, nil
 }
 
 // anyRDMA tells whether one of the addresses is not plain TCP.

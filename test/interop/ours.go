@@ -33,7 +33,7 @@ func (t *T) serve(args ...string) *server {
 	s := &server{t: t, export: filepath.Join(t.dir, "export"), log: filepath.Join(t.dir, "server.log")}
 	t.check(os.MkdirAll(s.export, 0o777))
 	t.check(os.Chmod(s.export, 0o777))
-	s.args = append(append(t.wrap[:len(t.wrap):len(t.wrap)], filepath.Join(t.bin, "rpcrdma"), "serve", "nfs", "--export", s.export), args...)
+	s.args = append(append(t.wrap[:len(t.wrap):len(t.wrap)], filepath.Join(t.bin, "rpcrdma"), "serve", "nfs", "--export", s.export, "--state", filepath.Join(t.dir, "state")), args...)
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
 		s.args = append(s.args, "--listen", ourURL)
 	}

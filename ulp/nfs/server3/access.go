@@ -5,19 +5,27 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
-	"golang.org/x/sys/unix"
 )
 
-// cred is whom a request is made for, after squashing.
+// cred is whom a request is made for, after squashing: none of its ids is -1.
 type cred struct {
 	uid, gid uint32
-	groups   []uint32
+	groups   []uint32 // others than gid
+}
+
+// normalize drops the groups that add nothing.
+func (c *cred) normalize() {
+	c.groups = slices.DeleteFunc(c.groups, func(g uint32) bool { return g == c.gid || g == noID })
 }
 
 // identify turns a credential into the user that is acted for. sys keeps the groups.
-// AUTH_NONE, and a flavor that is not ours to check, is the anonymous user.
+// AUTH_NONE, and the id -1, which is nobody's, are the anonymous user. A server that
+// cannot act for others has one user for all.
 func (s *Server) identify(a rpcmsg.Auth, sys *rpcmsg.Sys) (cred, error) {
 	anon := cred{uid: s.anon.UID, gid: s.anon.GID}
+	if !s.rights.acts {
+		anon = s.rights.own
+	}
 	switch a.Flavor {
 	case rpcmsg.AuthNone:
 		return anon, nil
@@ -28,133 +36,98 @@ func (s *Server) identify(a rpcmsg.Auth, sys *rpcmsg.Sys) (cred, error) {
 	if sys.Parse(a.Body) != nil {
 		return cred{}, &rpcmsg.AuthError{Stat: rpcmsg.AuthBadCred}
 	}
-	c := cred{uid: sys.UID, gid: sys.GID, groups: sys.GIDs}
-	switch s.squash {
-	case SquashAll:
+	if s.squash == SquashAll || !s.rights.acts {
 		return anon, nil
-	case SquashRoot:
-		if c.uid == 0 {
-			c.uid = s.anon.UID
-		}
-		if c.gid == 0 {
-			c.gid = s.anon.GID
-		}
+	}
+	c := cred{uid: sys.UID, gid: sys.GID, groups: sys.GIDs}
+	root := s.squash == SquashRoot
+	if c.uid == noID || root && c.uid == 0 {
+		c.uid = s.anon.UID
+	}
+	if c.gid == noID || root && c.gid == 0 {
+		c.gid = s.anon.GID
+	}
+	if root {
 		for i, g := range c.groups {
 			if g == 0 {
 				c.groups[i] = s.anon.GID
 			}
 		}
 	}
+	c.normalize()
 	return c, nil
 }
 
-// Bits of a mode for one class of users.
-const (
-	mayRead  = 4
-	mayWrite = 2
-	mayExec  = 1
-)
+// owns reports whether the object is the caller's own. Its owner may read and write a file's data whatever the mode, because
+// a client checks when it opens and the mode may have changed since (RFC 1813 §4.4).
+func (c *call) owns(st *stat) bool { return c.uid == st.Uid }
 
-func (c *cred) in(gid uint32) bool { return c.gid == gid || slices.Contains(c.groups, gid) }
-func (c *cred) owns(st *stat) bool { return c.uid == 0 || c.uid == st.Uid }
-
-// may is the check of owner, group and others, in this order, the first that fits deciding.
-// Root may do all but execute a file that nobody may.
-func (c *cred) may(st *stat, want uint32) bool {
-	if c.uid == 0 {
-		return want&mayExec == 0 || st.Mode&unix.S_IFMT == unix.S_IFDIR || st.Mode&0o111 != 0
-	}
-	mode := st.Mode
-	switch {
-	case c.uid == st.Uid:
-		mode >>= 6
-	case c.in(st.Gid):
-		mode >>= 3
-	}
-	return mode&want == want
-}
-
-// mayReadData allows the owner always, because a client checks when it opens and the
-// file may have changed its mode since, and whoever may execute it, because a page of a
-// program comes by READ (RFC 1813 §4.4).
-func (c *cred) mayReadData(st *stat) bool {
-	return c.uid == st.Uid || c.may(st, mayRead) || c.may(st, mayExec)
-}
-
-// mayWriteData: the owner always, as above.
-func (c *cred) mayWriteData(st *stat) bool { return c.uid == st.Uid || c.may(st, mayWrite) }
-
-// mayRemove is the check of removing victim from dir, or of renaming it away.
-func (c *cred) mayRemove(dir, victim *stat) nfs3.Status {
-	if !c.may(dir, mayWrite|mayExec) {
-		return nfs3.ErrAcces
-	}
-	if dir.Mode&unix.S_ISVTX != 0 && !c.owns(victim) && !c.owns(dir) {
-		return nfs3.ErrPerm
-	}
-	return nfs3.OK
-}
-
-// mayLink keeps users from pinning others' files by hard links, as Linux does
-// with protected_hardlinks: the server's own right would not be asked.
-func (c *cred) mayLink(st *stat) bool {
+// mayReadData allows whoever may execute a file to read it, too: a page of a program comes by READ (RFC 1813 §4.4).
+func (c *call) mayReadData(n *node, st *stat) nfs3.Status {
 	if c.owns(st) {
-		return true
+		return nfs3.OK
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&unix.S_ISUID != 0 ||
-		st.Mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID|unix.S_IXGRP {
-		return false
+	status := c.may(n, st, mayRead)
+	if status == nfs3.ErrAcces {
+		status = c.may(n, st, mayExec)
 	}
-	return c.may(st, mayRead|mayWrite)
+	return status
 }
 
-// maySet is the check of SETATTR (chown(2), chmod(2), utimensat(2), truncate(2)).
-func (c *cred) maySet(st *stat, a *nfs3.Sattr) nfs3.Status {
-	if a.UID.Set && c.uid != 0 && (a.UID.V != st.Uid || !c.owns(st)) {
-		return nfs3.ErrPerm
+func (c *call) mayWriteData(n *node, st *stat) nfs3.Status {
+	if c.owns(st) {
+		return nfs3.OK
 	}
-	if a.GID.Set && c.uid != 0 && (!c.owns(st) || a.GID.V != st.Gid && !c.in(a.GID.V)) {
-		return nfs3.ErrPerm
-	}
-	if a.Mode.Set && !c.owns(st) {
-		return nfs3.ErrPerm
-	}
-	for _, t := range [...]nfs3.SetTime{a.Atime, a.Mtime} {
-		if t.How == nfs3.ClientTime && !c.owns(st) {
-			return nfs3.ErrPerm
-		}
-		if t.How == nfs3.ServerTime && !c.owns(st) && !c.may(st, mayWrite) {
-			return nfs3.ErrAcces
-		}
-	}
-	if a.Size.Set && !c.mayWriteData(st) {
-		return nfs3.ErrAcces
-	}
-	return nfs3.OK
+	return c.may(n, st, mayWrite)
 }
 
-// access answers ACCESS (RFC 1813 §3.3.4), for what the mode bits say: the owner's
-// privilege of mayReadData does not show here (§4.4).
-func (c *cred) access(st *stat, want uint32, readOnly bool) uint32 {
-	var got uint32
-	r, w, x := c.may(st, mayRead), c.may(st, mayWrite) && !readOnly, c.may(st, mayExec)
-	if r {
-		got |= nfs3.AccessRead
-	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		if x {
-			got |= nfs3.AccessLookup
+// access answers ACCESS (RFC 1813 §3.3.4) for what the kernel allows: the owner's privilege does not show here (§4.4).
+func (c *call) access(n *node, st *stat, want uint32) (got uint32, status nfs3.Status) {
+	grant := func(bits, right uint32) {
+		if status != nfs3.OK || want&bits == 0 {
+			return
 		}
-		if w && x {
-			got |= nfs3.AccessModify | nfs3.AccessExtend | nfs3.AccessDelete
+		switch s := c.may(n, st, right); s {
+		case nfs3.OK:
+			got |= want & bits
+		case nfs3.ErrServerFault, nfs3.ErrJukebox, nfs3.ErrIO:
+			status = s
 		}
-		return got & want
 	}
-	if w {
-		got |= nfs3.AccessModify | nfs3.AccessExtend
+	grant(nfs3.AccessRead, mayRead)
+	change := uint32(nfs3.AccessModify | nfs3.AccessExtend)
+	if n.isDir() {
+		change |= nfs3.AccessDelete
 	}
-	if x {
-		got |= nfs3.AccessExecute
+	if want&change != 0 && (c.opt.ReadOnly || fixed(n)) {
+		change = 0
 	}
-	return got & want
+	if n.isDir() {
+		grant(nfs3.AccessLookup, mayExec)
+		grant(change, mayWrite|mayExec) // one question: in an ACL, one entry must have both
+	} else {
+		grant(change, mayWrite)
+		grant(nfs3.AccessExecute, mayExec)
+	}
+	if status != nfs3.OK {
+		return 0, status
+	}
+	return got, nfs3.OK
+}
+
+// ids drops the id -1 from attributes to set, which leaves an owner as it is.
+func ids(a *nfs3.Sattr) {
+	if a.UID.V == noID {
+		a.UID = nfs3.SetU32{}
+	}
+	if a.GID.V == noID {
+		a.GID = nfs3.SetU32{}
+	}
+}
+
+// touches reports whether of the times just one is set, to that of the server. Whoever may write may do that, but
+// utimensat(2) lets only the owner.
+func touches(a *nfs3.Sattr) bool {
+	return a.Atime.How == nfs3.ServerTime && a.Mtime.How == nfs3.DontChange ||
+		a.Mtime.How == nfs3.ServerTime && a.Atime.How == nfs3.DontChange
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
@@ -35,12 +36,16 @@ type call struct {
 	mem  memory
 	peer netip.AddrPort
 
-	sys  rpcmsg.Sys // keeps the groups' memory
-	held [3]*node   // in use until done
-	n    int
+	sys     rpcmsg.Sys // keeps the groups' memory
+	entered bool       // the thread has the caller's rights
+	set     uint8      // what of them had to be set
+	stuck   bool       // the thread could not be restored
+	held    [3]*node   // in use until done
+	n       int
 }
 
 func (c *call) done() {
+	c.leave() // after a panic
 	for i := range c.n {
 		c.nodes.put(c.held[i])
 		c.held[i] = nil
@@ -77,11 +82,32 @@ func (c *call) object(h *nfs3.Handle) (*node, stat, nfs3.Status) {
 	if err := unix.Fstat(n.path, &st); err != nil {
 		return nil, st, statusOf(err)
 	}
-	if st.Nlink == 0 { // removed behind our back; our descriptor is all that is left of it
+	// Removed behind our back, so that our descriptor is all that is left of it; or moved out of the export.
+	if st.Nlink == 0 || !c.here(n, &st) {
 		c.nodes.drop(n.ino)
 		return nil, st, nfs3.ErrStale
 	}
 	return n, st, nfs3.OK
+}
+
+// trusted is how long what is no directory is taken to lie still where it was found. Files that are in use are asked for thousands of
+// times in that.
+const trusted = 10 * time.Millisecond
+
+// here tells whether what is open lies in the export still.
+func (c *call) here(n *node, st *stat) bool {
+	if c.exp.whole {
+		return true
+	}
+	now := time.Now().UnixNano()
+	if !n.isDir() && now-n.checked.Load() < int64(trusted) {
+		return true
+	}
+	if !c.exp.stillInside(n.path, st) {
+		return false
+	}
+	n.checked.Store(now)
+	return true
 }
 
 // dir is object for a directory.

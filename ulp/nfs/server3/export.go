@@ -3,13 +3,14 @@ package server3
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,12 +25,22 @@ type export struct {
 	id   uint32 // of the export, in handles
 	mac  mac
 
-	openat2  bool // else openat: old kernels
 	kernel   bool // name_to_handle_at works here
 	byHandle bool // open_by_handle_at works: CAP_DAC_READ_SEARCH
 	births   bool // an inode keeps the time it was made
 	whole    bool // the root of a file system: all of it lies beneath
 	places   *places
+
+	fstype int64
+	judge  *judge // nil: every question about rights is put for the object itself
+	links  int    // /proc/self/fd
+	base   atomic.Pointer[based]
+}
+
+// based is where the root was found.
+type based struct {
+	path string // with a slash at its end
+	at   time.Time
 }
 
 func openExport(dir string, o *Options) (*export, error) {
@@ -41,9 +52,9 @@ func openExport(dir string, o *Options) (*export, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &export{dir: abs, root: fd}
+	e := &export{dir: abs, root: fd, links: -1}
 	if err := e.probe(o); err != nil {
-		unix.Close(fd)
+		e.close()
 		return nil, err
 	}
 	return e, nil
@@ -59,13 +70,24 @@ func (e *export) probe(o *Options) error {
 		return fmt.Errorf("/proc is needed: %w", err)
 	}
 	e.dir = real
-	if fd, err := e.openat2Beneath("."); err == nil {
-		e.openat2 = !o.noOpenat2
+	if e.links, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("/proc is needed: %w", err)
+	}
+	fd, err := e.openPath(".")
+	if err == nil {
+		err = access(fd, 0)
 		unix.Close(fd)
+	}
+	if err != nil {
+		return fmt.Errorf("Linux 5.8 or later is needed: openat2, faccessat2: %w", err)
 	}
 	var sfs unix.Statfs_t
 	if err := unix.Fstatfs(e.root, &sfs); err != nil {
 		return err
+	}
+	e.fstype = sfs.Type
+	if judged(e.fstype) {
+		e.judge = newJudge()
 	}
 	// Overlayfs shows that of the copy once a file is copied up, with the same inode number.
 	e.births = sfs.Type != unix.OVERLAYFS_SUPER_MAGIC
@@ -87,10 +109,17 @@ func (e *export) probe(o *Options) error {
 	binary.Write(f, binary.BigEndian, [2]uint64{e.fsid, e.st.Ino})
 	e.id = f.Sum32()
 	e.places = newPlaces(o.searchLimit)
-	return e.mac.init(o.Secret)
+	e.mac.init(o.Secret)
+	return nil
 }
 
-func (e *export) close() error { return unix.Close(e.root) }
+func (e *export) close() error {
+	e.judge.close()
+	if e.links >= 0 {
+		unix.Close(e.links)
+	}
+	return unix.Close(e.root)
+}
 
 // wholeFS tells whether dir is where the root of the file system itself is mounted
 // (proc_pid_mountinfo(5): fields 1, 4 and 5), so that no handle of it can lie elsewhere.
@@ -114,22 +143,7 @@ const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 
 // openChild opens name, a single component that is neither "." nor "..", in dir
 // without following it: O_PATH, also of a symlink itself.
-func (e *export) openChild(dir int, name string) (int, error) {
-	if !e.openat2 {
-		// A single component followed by nothing cannot leave dir; a mount point shows by its device.
-		fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return -1, err
-		}
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil || st.Dev != e.st.Dev {
-			unix.Close(fd)
-			return -1, errors.Join(err, unix.EXDEV)
-		}
-		return fd, nil
-	}
-	return openat2(dir, name)
-}
+func (e *export) openChild(dir int, name string) (int, error) { return openat2(dir, name) }
 
 func openat2(dir int, name string) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath}
@@ -142,32 +156,8 @@ func openat2(dir int, name string) (int, error) {
 	}
 }
 
-func (e *export) openat2Beneath(path string) (int, error) { return openat2(e.root, path) }
-
-// openPath opens a relative path below the root; without openat2 it goes by component.
-func (e *export) openPath(path string) (int, error) {
-	if e.openat2 {
-		return e.openat2Beneath(path)
-	}
-	fd, err := unix.FcntlInt(uintptr(e.root), unix.F_DUPFD_CLOEXEC, 0)
-	for _, name := range strings.Split(path, "/") {
-		if err != nil {
-			return -1, err
-		}
-		if name == "." {
-			continue
-		}
-		if checkName(name) != 0 || name == ".." {
-			unix.Close(fd)
-			return -1, unix.EINVAL
-		}
-		var next int
-		next, err = e.openChild(fd, name)
-		unix.Close(fd)
-		fd = next
-	}
-	return fd, err
-}
+// openPath opens a relative path below the root.
+func (e *export) openPath(path string) (int, error) { return openat2(e.root, path) }
 
 func (e *export) isRoot(st *unix.Stat_t) bool { return st.Ino == e.st.Ino && st.Dev == e.st.Dev }
 
@@ -219,21 +209,50 @@ func (e *export) strayed(fd int, st *unix.Stat_t) bool {
 		return false
 	}
 	path, err := os.Readlink(procFD(fd))
-	if err != nil {
-		return false
-	}
-	base, err := os.Readlink(procFD(e.root))
-	if err != nil {
-		return false
-	}
-	if base != "/" {
-		base += "/"
-	}
-	if strings.HasPrefix(path, base) {
+	if err != nil || e.named(path) {
 		return false
 	}
 	var there unix.Stat_t
 	return unix.Lstat(path, &there) == nil && there.Ino == st.Ino && there.Dev == st.Dev
+}
+
+// inside tells whether what was opened by handle lies beneath the root.
+func (e *export) inside(fd int, st *unix.Stat_t) bool {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return e.contains(fd, st)
+	}
+	return !e.strayed(fd, st)
+}
+
+// stillInside is inside for what was there when it was opened: the kernel's name for it begins with the root's, else
+// inside decides.
+func (e *export) stillInside(fd int, st *unix.Stat_t) bool {
+	if e.whole || e.isRoot(st) {
+		return true
+	}
+	var name [24]byte
+	var path [unix.PathMax]byte
+	n, err := unix.Readlinkat(e.links, string(strconv.AppendInt(name[:0], int64(fd), 10)), path[:])
+	return err == nil && e.named(string(path[:n])) || e.inside(fd, st)
+}
+
+// moved is how long the root's own place may be taken for what it was. What is moved below it does not depend on that.
+const moved = time.Second
+
+// named tells whether the path of an object lies below the root's.
+func (e *export) named(path string) bool {
+	if b := e.base.Load(); b != nil && time.Since(b.at) < moved && strings.HasPrefix(path, b.path) {
+		return true
+	}
+	root, err := os.Readlink(procFD(e.root))
+	if err != nil {
+		return false
+	}
+	if root != "/" {
+		root += "/"
+	}
+	e.base.Store(&based{root, time.Now()})
+	return strings.HasPrefix(path, root)
 }
 
 func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

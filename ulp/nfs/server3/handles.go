@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
-	"os"
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
@@ -28,8 +27,8 @@ import (
 //
 // Equal files have equal handles: clients compare them. Nothing in it depends on the path,
 // so renaming a file or a directory above it changes nothing; nothing depends on this
-// process, so handles survive its restart, and a reboot where the file system has an
-// id of its own.
+// process but the key of the MAC, so with a key that is kept (HandleKey) handles survive its
+// restart, and a reboot where the file system has an id of its own.
 const (
 	handleVersion = 1
 	formKernel    = 1
@@ -42,28 +41,16 @@ const (
 // mac keeps hashes that are keyed already.
 type mac struct{ pool sync.Pool }
 
-// init takes the key, or makes one from what this machine keeps to itself
-// (machine-id(5) asks for a keyed hash, too). A machine without an id has handles that
-// live until it reboots.
-func (m *mac) init(secret []byte) error {
+// init takes the key, or makes one that dies with the process.
+func (m *mac) init(secret []byte) {
 	if len(secret) == 0 {
-		for _, f := range []string{"/etc/machine-id", "/proc/sys/kernel/random/boot_id"} {
-			if secret, _ = os.ReadFile(f); len(secret) > 0 {
-				break
-			}
-		}
-	}
-	if len(secret) == 0 {
-		secret = make([]byte, 32)
-		if _, err := rand.Read(secret); err != nil {
-			return err
-		}
+		secret = make([]byte, keySize)
+		rand.Read(secret)
 	}
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("rpcrdma nfs3 handle"))
 	key := h.Sum(nil)
 	m.pool.New = func() any { return hmac.New(sha256.New, key) }
-	return nil
 }
 
 func (m *mac) sum(dst *[sha256.Size]byte, b []byte) {
@@ -168,13 +155,6 @@ func (e *export) open(h *nfs3.Handle) (int, unix.Stat_t, nfs3.Status) {
 		return -1, st, nfs3.ErrStale
 	}
 	return fd, st, nfs3.OK
-}
-
-func (e *export) inside(fd int, st *unix.Stat_t) bool {
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return e.contains(fd, st)
-	}
-	return !e.strayed(fd, st)
 }
 
 // is tells whether fd is what h names.

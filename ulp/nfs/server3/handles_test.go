@@ -1,10 +1,12 @@
 package server3
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -12,15 +14,16 @@ import (
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
 )
 
+var testKey = []byte("a key that outlives the server")
+
 // ways are how a server can find a file again.
 var ways = []struct {
 	name string
 	opt  Options
 }{
-	{"by handle", Options{Squash: SquashNone}},
-	{"by path, kernel handles", Options{Squash: SquashNone, noOpenByHandle: true}},
-	{"by path, birth times", Options{Squash: SquashNone, noOpenByHandle: true, noKernelHandles: true}},
-	{"by path, without openat2", Options{Squash: SquashNone, noOpenByHandle: true, noOpenat2: true}},
+	{"by handle", Options{Squash: SquashNone, Secret: testKey}},
+	{"by path, kernel handles", Options{Squash: SquashNone, Secret: testKey, noOpenByHandle: true}},
+	{"by path, birth times", Options{Squash: SquashNone, Secret: testKey, noOpenByHandle: true, noKernelHandles: true}},
 }
 
 func eachWay(t *testing.T, f func(t *testing.T, r *rig, o Options)) {
@@ -138,12 +141,59 @@ func TestMovedOutOfTheExport(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// What is open stays so for a moment; ".." does not lead on from there.
-		e.want("LOOKUP .. outside", e.lookup(d, "..").Status, nfs3.ErrStale)
+		// Directories are asked for each time, what is open, too; files that are in use, from time to time.
+		stale := nfs3.ErrStale
+		for what, h := range map[string]nfs3.Handle{"d": d, "sub": sub} {
+			e.want("GETATTR of "+what+" moved out", e.getattr(h).Status, stale)
+			e.want("LOOKUP in "+what+" moved out", e.lookup(h, "..").Status, stale)
+			e.want("CREATE in "+what+" moved out", e.create(h, "new", 0o600).Status, stale)
+			e.want("READDIR of "+what+" moved out", e.list(h, true, 4096).status, stale)
+		}
+		time.Sleep(trusted)
+		for what, h := range map[string]nfs3.Handle{"f": f, "g": g} {
+			e.want("GETATTR of "+what+" moved out", e.getattr(h).Status, stale)
+			e.want("READ of "+what+" moved out", e.read(h, 0, 1).Status, stale)
+		}
 		e.cold()
 		for what, h := range map[string]nfs3.Handle{"d": d, "sub": sub, "f": f, "g": g} {
-			e.want(what+" moved out", e.getattr(h).Status, nfs3.ErrStale)
+			e.want(what+" moved out, not open", e.getattr(h).Status, stale)
 		}
+		for _, n := range []string{"d", "g"} { // and back
+			if err := os.Rename(filepath.Join(out, n), filepath.Join(in, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if e.s.exp.byHandle { // by path they are searched for again some seconds later
+			for what, h := range map[string]nfs3.Handle{"d": d, "sub": sub, "f": f, "g": g} {
+				e.want(what+" moved back", e.getattr(h).Status, nfs3.OK)
+			}
+		}
+	})
+}
+
+// The export itself may be moved.
+func TestExportIsMoved(t *testing.T) {
+	eachWay(t, func(t *testing.T, r *rig, o Options) {
+		in := filepath.Join(r.dir, "in")
+		if err := os.Mkdir(in, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		e := rigAt(t, in, o)
+		d := e.mkdir(e.root, "d", 0o755).Object.Handle
+		f := e.create(d, "f", 0o644).Object.Handle
+		if err := os.Rename(in, in+"2"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(trusted)
+		for _, h := range []nfs3.Handle{e.root, d, f} {
+			e.want("GETATTR in a moved export", e.getattr(h).Status, nfs3.OK)
+		}
+		// Another directory in its old place is not it.
+		if err := errors.Join(os.Mkdir(in, 0o755), os.Rename(filepath.Join(in+"2", "d"), filepath.Join(in, "d"))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(moved)
+		e.want("what was moved to where the export was", e.getattr(d).Status, nfs3.ErrStale)
 	})
 }
 

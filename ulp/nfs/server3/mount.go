@@ -10,6 +10,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/mount3"
+	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
 	"golang.org/x/sys/unix"
 )
 
@@ -80,7 +81,7 @@ func (c *call) mntDir(dir string) (r mount3.MntRes) {
 	if rel == "" {
 		rel = "."
 	}
-	fd, err := c.exp.openPath(rel)
+	fd, err := c.walk(rel)
 	if err != nil {
 		r.Status = mountStatus(err)
 		return r
@@ -104,6 +105,19 @@ func (c *call) mntDir(dir string) (r mount3.MntRes) {
 	r.Handle = h
 	r.Flavors = []uint32{uint32(rpcmsg.AuthSys)}
 	return r
+}
+
+// walk opens a path below the root as the caller: who may not search a directory gets no handle of what lies in it.
+// The root itself anybody may have.
+func (c *call) walk(rel string) (int, error) {
+	if rel == "." {
+		return c.exp.openPath(rel)
+	}
+	if c.enter() != nfs3.OK {
+		return -1, errRights
+	}
+	defer c.leave()
+	return c.exp.openPath(rel)
 }
 
 // rememberPath notes the directories of a path that a client begins at, for servers that

@@ -3,6 +3,7 @@ package server3
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
@@ -20,6 +21,8 @@ type node struct {
 	mu     sync.Mutex // guards opening rd and wr
 	rd, wr int
 
+	checked atomic.Int64 // when it was last found to lie in the export
+
 	// guarded by nodes.mu
 	refs int
 	used time.Time
@@ -29,8 +32,8 @@ type node struct {
 func (n *node) isDir() bool { return n.typ == unix.S_IFDIR }
 func (n *node) isReg() bool { return n.typ == unix.S_IFREG }
 
-// reader is a descriptor for reading. The server's rights open it: the caller's have
-// been checked.
+// reader is a descriptor for reading. The server's own rights open it: the caller's have
+// been checked, and it serves all callers.
 func (n *node) reader() (int, error) { return n.data(&n.rd, unix.O_RDONLY) }
 
 // writer is a descriptor for writing.
@@ -112,6 +115,7 @@ func (c *nodes) add(h *nfs3.Handle, st *unix.Stat_t, path, rd, wr int) *node {
 		fresh.close()
 		return n
 	}
+	fresh.checked.Store(time.Now().UnixNano())
 	c.byHandle[*h], c.byIno[st.Ino] = fresh, fresh
 	fresh.el = c.lru.PushFront(fresh)
 	var out []*node

@@ -48,98 +48,104 @@ func (c *call) doSetattr(a *nfs3.SetAttrArgs, wcc *nfs3.WccData) nfs3.Status {
 	case a.Guard && a.Ctime != timeOf(st.Ctim):
 		return nfs3.ErrNotSync
 	}
-	if status := c.maySet(&st, &a.Attr); status != nfs3.OK {
+	if status := c.setAttr(n, &st, &a.Attr); status != nfs3.OK {
 		return status
-	}
-	gid := st.Gid
-	if a.Attr.GID.Set {
-		gid = a.Attr.GID.V
-	}
-	a.Attr.Mode.V = c.modeFor(a.Attr.Mode.V, gid)
-	if err := c.apply(n, &st, &a.Attr); err != nil {
-		return statusOf(err)
 	}
 	return c.synced(n)
 }
 
-// apply sets attributes that the caller may set. Size comes first, because it changes the
-// times, and the owner before the mode, because it clears set-id bits.
-func (c *call) apply(n *node, st *stat, a *nfs3.Sattr) error {
-	atime, err := timespec(a.Atime)
+// setAttr sets attributes in the order in which Linux's server does: what is refused leaves what came before.
+func (c *call) setAttr(n *node, st *stat, a *nfs3.Sattr) nfs3.Status {
+	ids(a)
+	ts, err := times(a)
 	if err != nil {
-		return err
+		return statusOf(err)
 	}
-	mtime, err := timespec(a.Mtime)
-	if err != nil {
-		return err
-	}
+	wr := -1
 	if a.Size.Set {
-		if err := c.truncate(n, st, a.Size.V); err != nil {
+		if wr, err = c.resizable(n, a.Size.V); err != nil {
+			return statusOf(err)
+		}
+		if status := c.mayWriteData(n, st); status != nfs3.OK {
+			return status
+		}
+	}
+	touch := touches(a)
+	if touch && !c.owns(st) {
+		if status := c.may(n, st, mayWrite); status != nfs3.OK {
+			return status
+		}
+	}
+	if status := c.enter(); status != nfs3.OK {
+		return status
+	}
+	err = c.apply(n, st, wr, a, ts)
+	c.leave()
+	if err == nil && touch {
+		err = n.utimes(ts)
+	}
+	return statusOf(err)
+}
+
+// resizable is a descriptor by which the size can be set.
+func (c *call) resizable(n *node, size uint64) (int, error) {
+	if !n.isReg() {
+		return -1, unix.EINVAL
+	}
+	if size > math.MaxInt64 {
+		return -1, unix.EFBIG
+	}
+	return n.writer()
+}
+
+// apply is what of setAttr the kernel judges; within enter. Size comes first, because it changes the
+// times, and the owner before the mode, because it clears set-id bits. That it does even where the owner stays
+// the same, and those of a mode given with it, too.
+func (c *call) apply(n *node, st *stat, wr int, a *nfs3.Sattr, ts [2]unix.Timespec) error {
+	if a.Size.Set {
+		if err := unix.Ftruncate(wr, int64(a.Size.V)); err != nil {
 			return err
 		}
 	}
-	uid, gid := -1, -1
-	if a.UID.Set && a.UID.V != st.Uid {
-		uid = int(a.UID.V)
-	}
-	if a.GID.Set && a.GID.V != st.Gid {
-		gid = int(a.GID.V)
-		st.Gid = a.GID.V
-	}
-	if uid >= 0 || gid >= 0 {
+	if a.UID.Set || a.GID.Set {
+		uid, gid := -1, -1
+		if a.UID.Set {
+			uid = int(a.UID.V)
+		}
+		if a.GID.Set {
+			gid = int(a.GID.V)
+		}
 		if err := unix.Fchownat(n.path, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return err
 		}
 	}
 	if a.Mode.Set {
-		if err := n.chmod(a.Mode.V & 0o7777); err != nil {
+		mode := a.Mode.V & 0o7777
+		if (a.UID.Set || a.GID.Set) && !n.isDir() {
+			mode = withoutSetIDs(mode)
+		}
+		if err := n.chmod(mode); err != nil {
 			return err
 		}
 	}
-	if a.Atime.How != nfs3.DontChange || a.Mtime.How != nfs3.DontChange {
-		ts := [2]unix.Timespec{atime, mtime}
-		return unix.UtimesNanoAt(unix.AT_FDCWD, procFD(n.path), ts[:], 0)
+	if (a.Atime.How != nfs3.DontChange || a.Mtime.How != nfs3.DontChange) && !touches(a) {
+		return n.utimes(ts)
 	}
 	return nil
 }
 
-// modeFor is the mode as this caller may set it: set-group-id only for a group of his own.
-func (c *call) modeFor(mode, gid uint32) uint32 {
-	if c.uid != 0 && !c.in(gid) {
+// withoutSetIDs is what a change of the owner leaves of a mode. Set-group-id without the right to execute for the
+// group is none (mandatory locking had it).
+func withoutSetIDs(mode uint32) uint32 {
+	mode &^= unix.S_ISUID
+	if mode&unix.S_IXGRP != 0 {
 		mode &^= unix.S_ISGID
 	}
 	return mode
 }
 
-func (c *call) truncate(n *node, st *stat, size uint64) error {
-	if !n.isReg() {
-		return unix.EINVAL
-	}
-	if size > math.MaxInt64 {
-		return unix.EFBIG
-	}
-	fd, err := n.writer()
-	if err != nil {
-		return err
-	}
-	if err := unix.Ftruncate(fd, int64(size)); err != nil {
-		return err
-	}
-	return c.dropSetID(fd, st)
-}
-
-// dropSetID takes the set-id bits from a file whose data another than root changed. The
-// kernel does so for whoever has no right to keep them; this server has it.
-func (c *call) dropSetID(fd int, st *stat) error {
-	drop := st.Mode & unix.S_ISUID
-	if st.Mode&unix.S_IXGRP != 0 {
-		drop |= st.Mode & unix.S_ISGID
-	}
-	if c.uid == 0 || drop == 0 {
-		return nil
-	}
-	st.Mode &^= drop
-	return unix.Fchmod(fd, st.Mode&0o7777)
+func (n *node) utimes(ts [2]unix.Timespec) error {
+	return unix.UtimesNanoAt(unix.AT_FDCWD, procFD(n.path), ts[:], 0)
 }
 
 // chmod changes the mode of any object but a symlink, which has none on Linux.
@@ -148,6 +154,13 @@ func (n *node) chmod(mode uint32) error {
 		return unix.EOPNOTSUPP
 	}
 	return unix.Chmod(procFD(n.path), mode)
+}
+
+func times(a *nfs3.Sattr) (ts [2]unix.Timespec, err error) {
+	if ts[0], err = timespec(a.Atime); err == nil {
+		ts[1], err = timespec(a.Mtime)
+	}
+	return ts, err
 }
 
 // timespec is a time to set. The values of utimensat(2) for now and unchanged lie among the
@@ -174,7 +187,7 @@ func (c *call) access3() error {
 	n, st, status := c.object(&a.Object)
 	if r.Status = status; n != nil {
 		r.Attr = c.exp.postOp(&st)
-		r.Access = c.access(&st, a.Access, c.opt.ReadOnly)
+		r.Access, r.Status = c.access(n, &st, a.Access)
 	}
 	r.MarshalXDR(c.res)
 	return nil

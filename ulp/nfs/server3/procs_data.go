@@ -43,8 +43,8 @@ func (c *call) read() error {
 	var r nfs3.ReadRes
 	var buf buffer
 	n, st, status := c.file(&a.File)
-	if status == nfs3.OK && !c.mayReadData(&st) {
-		status = nfs3.ErrAcces
+	if status == nfs3.OK {
+		status = c.mayReadData(n, &st)
 	}
 	if status == nfs3.OK {
 		buf, status = c.pread(n, &st, &a, &r)
@@ -126,12 +126,10 @@ func (c *call) write() error {
 	case status != nfs3.OK:
 	case c.opt.ReadOnly:
 		status = nfs3.ErrROFS
-	case !c.mayWriteData(&st):
-		status = nfs3.ErrAcces
-	case a.Offset > math.MaxInt64-uint64(len(a.Data)):
-		status = nfs3.ErrFBig
 	default:
-		r.Count, status = c.pwrite(n, &st, &a)
+		if status = c.mayWriteData(n, &st); status == nfs3.OK {
+			r.Count, status = c.pwrite(n, &st, &a)
+		}
 	}
 	r.Status = status
 	if n != nil {
@@ -142,6 +140,9 @@ func (c *call) write() error {
 }
 
 func (c *call) pwrite(n *node, st *stat, a *nfs3.WriteArgs) (uint32, nfs3.Status) {
+	if a.Offset > math.MaxInt64-uint64(len(a.Data)) {
+		return 0, nfs3.ErrFBig
+	}
 	if len(a.Data) == 0 {
 		return 0, nfs3.OK
 	}
@@ -149,8 +150,12 @@ func (c *call) pwrite(n *node, st *stat, a *nfs3.WriteArgs) (uint32, nfs3.Status
 	if err != nil {
 		return 0, statusOf(err)
 	}
-	if err := c.dropSetID(fd, st); err != nil {
-		return 0, statusOf(err)
+	// Whose write it is decides about reserved blocks, quotas and set-id bits.
+	if c.rights.acts && !c.indifferent(fd, st) {
+		if status := c.enter(); status != nfs3.OK {
+			return 0, status
+		}
+		defer c.leave()
 	}
 	var flags int
 	switch a.Stable {
@@ -220,7 +225,7 @@ func (c *call) commit() error {
 	}
 	switch {
 	case status != nfs3.OK:
-	case !c.mayWriteData(&st) && !c.mayReadData(&st):
+	case c.mayWriteData(n, &st) != nfs3.OK && c.mayReadData(n, &st) != nfs3.OK:
 		status = nfs3.ErrAcces
 	default:
 		// The range is a hint: metadata must go for all of the file, and fsync has no range.

@@ -17,8 +17,8 @@ func (c *call) lookup() error {
 	if status == nfs3.OK {
 		status = checkName(a.What.Name)
 	}
-	if status == nfs3.OK && !c.may(&dst, mayExec) {
-		status = nfs3.ErrAcces
+	if status == nfs3.OK {
+		status = c.may(d, &dst, mayExec)
 	}
 	if status == nfs3.OK {
 		var n *node
@@ -106,8 +106,9 @@ type listing struct {
 	cookie uint64
 	verf   nfs3.Verf
 	plus   bool
-	most   int // bytes of the results without the status
-	names  int // bytes of names, file ids and cookies
+	most   int  // bytes of the results without the status
+	names  int  // bytes of names, file ids and cookies
+	search bool // the caller may look entries up
 }
 
 // list writes entries straight into the results. A cookie is the file system's own
@@ -115,12 +116,14 @@ type listing struct {
 func (c *call) list(l *listing) error {
 	d, dst, status := c.dir(l.dir)
 	verf := c.cookieVerf(l.dir)
-	switch {
-	case status != nfs3.OK:
-	case !c.may(&dst, mayRead):
-		status = nfs3.ErrAcces
-	case l.cookie != 0 && l.verf != verf:
+	if status == nfs3.OK {
+		status = c.may(d, &dst, mayRead)
+	}
+	if status == nfs3.OK && l.cookie != 0 && l.verf != verf {
 		status = nfs3.ErrBadCookie
+	}
+	if status == nfs3.OK && l.plus {
+		l.search = c.may(d, &dst, mayExec) == nfs3.OK
 	}
 	var s *stream
 	if status == nfs3.OK {
@@ -168,7 +171,7 @@ func (c *call) entries(l *listing, d *node, dst *stat, s *stream) nfs3.Status {
 		e := nfs3.Entry{FileID: de.ino, Name: string(de.name), Cookie: de.off}
 		size := e.Size()
 		if l.plus && size <= left {
-			c.describe(&e, d, dst)
+			c.describe(&e, d, dst, l.search)
 			size = e.PlusSize()
 		} else if de.dot() && len(de.name) == 2 && c.exp.isRoot(dst) {
 			e.FileID = dst.Ino // what lies above is nobody's business
@@ -194,7 +197,7 @@ func (c *call) entries(l *listing, d *node, dst *stat, s *stream) nfs3.Status {
 
 // describe adds attributes and handle to an entry, where the caller may search the
 // directory and the entry is still there and in this file system.
-func (c *call) describe(e *nfs3.Entry, d *node, dst *stat) {
+func (c *call) describe(e *nfs3.Entry, d *node, dst *stat, search bool) {
 	var fd int
 	var err error
 	switch {
@@ -203,7 +206,7 @@ func (c *call) describe(e *nfs3.Entry, d *node, dst *stat) {
 		e.Attr = c.exp.postOp(dst)
 		e.Object = nfs3.PostOpHandle{Set: true, Handle: d.h}
 		return
-	case !c.may(dst, mayExec):
+	case !search:
 		return
 	case e.Name == "..":
 		fd, err = c.parent(d)

@@ -2,6 +2,7 @@ package server3
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
 	"golang.org/x/sys/unix"
@@ -18,9 +19,8 @@ type making struct {
 	attr nfs3.Sattr
 	typ  uint32 // S_IFMT bits of what create makes
 	mode uint32 // when attr has none
-	// create makes the object, with no rights for anybody but the server, and opens it: a
-	// descriptor for writing, or -1.
-	create func(dir int, name string) (wr int, err error)
+	// create makes the object and opens it: a descriptor for writing, or -1.
+	create func(dir int, name string, mode uint32) (wr int, err error)
 	// exists decides about a name that is there already; nil: that is an error.
 	exists func(n *node, st *stat) nfs3.Status
 }
@@ -49,118 +49,130 @@ func (c *call) doMake(where *nfs3.DirOp, m *making, r *nfs3.CreateRes) nfs3.Stat
 	if status := checkName(where.Name); status != nfs3.OK {
 		return status
 	}
-	switch {
-	case !c.may(&dst, mayExec):
-		return nfs3.ErrAcces
-	case isDots(where.Name):
+	if isDots(where.Name) {
+		if status := c.may(d, &dst, mayExec); status != nfs3.OK {
+			return status
+		}
 		return nfs3.ErrExist
 	}
-	if fd, err := c.exp.openChild(d.path, where.Name); err == nil {
-		n, st, status := c.adopt(fd, -1, d, where.Name)
-		switch {
-		case status != nfs3.OK:
-			return status
-		case m.exists == nil:
-			return nfs3.ErrExist
-		}
-		if status := m.exists(n, &st); status != nfs3.OK {
-			return status
-		}
-		c.made(n, r)
-		return nfs3.OK
-	} else if err == unix.EXDEV {
-		return nfs3.ErrExist
-	} else if err != unix.ENOENT {
+	ts, err := c.initial(m)
+	if err != nil {
 		return statusOf(err)
 	}
-	switch {
-	case c.opt.ReadOnly:
-		return nfs3.ErrROFS
-	case !c.may(&dst, mayWrite):
-		return nfs3.ErrAcces
-	}
-	n, status := c.fresh(d, &dst, where.Name, m)
-	if status != nfs3.OK {
+	if status := c.enter(); status != nfs3.OK {
 		return status
 	}
-	if status := c.synced(n, d); status != nfs3.OK {
+	fd, wr, fresh, err := c.openOrMake(d, where.Name, m, ts)
+	c.leave()
+	if err != nil {
+		return statusOf(err)
+	}
+	n, st, status := c.adopt(fd, wr, d, where.Name)
+	switch {
+	case status != nfs3.OK:
+	case fresh:
+		if status = statusOf(c.unmask(n, &st, d, m)); status == nfs3.OK {
+			status = c.synced(n, d)
+		}
+	case m.exists == nil:
+		status = nfs3.ErrExist
+	default:
+		status = m.exists(n, &st)
+	}
+	if status != nfs3.OK {
 		return status
 	}
 	c.made(n, r)
 	return nfs3.OK
 }
 
-// fresh creates the object and gives it its owner and attributes.
-func (c *call) fresh(d *node, dst *stat, name string, m *making) (*node, nfs3.Status) {
-	wr, err := m.create(d.path, name)
-	if err != nil {
-		return nil, statusOf(err)
+// initial prepares the attributes of a new object. Only root gives away what it makes; of others' ids no notice is taken, as Linux's server does.
+func (c *call) initial(m *making) ([2]unix.Timespec, error) {
+	ids(&m.attr)
+	if c.uid != 0 {
+		m.attr.UID, m.attr.GID = nfs3.SetU32{}, nfs3.SetU32{}
 	}
-	// Whoever may rename in the directory can have put something of another's under the name
-	// since: that must not get the caller's owner and mode.
-	var fd int
+	if m.attr.Mode.Set {
+		m.mode = m.attr.Mode.V & 0o7777
+	}
+	if m.typ != unix.S_IFREG {
+		m.attr.Size = nfs3.SetU64{}
+	}
+	if m.attr.Size.Set && m.attr.Size.V > math.MaxInt64 {
+		return [2]unix.Timespec{}, unix.EFBIG
+	}
+	return times(&m.attr)
+}
+
+// openOrMake opens what has the name, or makes it; within enter.
+func (c *call) openOrMake(d *node, name string, m *making, ts [2]unix.Timespec) (fd, wr int, fresh bool, err error) {
+	switch fd, err = c.exp.openChild(d.path, name); {
+	case err == unix.EXDEV:
+		return -1, -1, false, unix.EEXIST
+	case err != unix.ENOENT:
+		return fd, -1, false, err
+	case c.opt.ReadOnly:
+		return -1, -1, false, unix.EROFS
+	}
+	var since unix.Timespec // no inode is made with an earlier time than this clock shows
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &since); err != nil {
+		return -1, -1, false, err
+	}
+	if wr, err = m.create(d.path, name, m.mode); err != nil {
+		return -1, -1, false, err
+	}
 	if wr >= 0 {
 		fd, err = unix.Open(procFD(wr), unix.O_PATH|unix.O_CLOEXEC, 0)
-	} else {
-		fd, err = c.exp.openChild(d.path, name)
+	} else if fd, err = c.exp.openChild(d.path, name); err == nil && !c.ours(fd, m.typ, since) {
+		// Whoever may rename in the directory has put something else under the name: that is not for us to change.
+		unix.Close(fd)
+		return -1, -1, false, unix.ESTALE
 	}
-	if err != nil {
-		if wr >= 0 {
-			unix.Close(wr)
+	if err == nil {
+		if err = c.initialize(fd, wr, m, ts); err == nil {
+			return fd, wr, true, nil
 		}
-		return nil, statusOf(err) // somebody took it away again
-	}
-	n, st, status := c.adopt(fd, wr, d, name)
-	if status == nfs3.OK && n.typ != m.typ {
-		return nil, nfs3.ErrExist
-	}
-	if status == nfs3.OK {
-		status = statusOf(c.initialize(n, &st, dst, m))
-	}
-	if status != nfs3.OK {
-		// It must not stay behind with an owner or a mode that was not asked for.
+		unix.Close(fd)
+		// It must not stay behind with attributes that were not asked for.
 		if unix.Unlinkat(d.path, name, 0) == unix.EISDIR {
 			unix.Unlinkat(d.path, name, unix.AT_REMOVEDIR)
 		}
-		c.nodes.drop(st.Ino)
-		return nil, status
 	}
-	return n, nfs3.OK
+	if wr >= 0 {
+		unix.Close(wr)
+	}
+	return -1, -1, false, err
 }
 
-func (c *call) initialize(n *node, st, dst *stat, m *making) error {
-	uid, gid := c.uid, c.gid
-	if dst.Mode&unix.S_ISGID != 0 {
-		gid = dst.Gid // as in any directory with this bit
+// ours tells whether fd is what this caller has made since.
+func (c *call) ours(fd int, typ uint32, since unix.Timespec) bool {
+	var x unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &x) != nil ||
+		uint32(x.Mode)&unix.S_IFMT != typ || x.Uid != c.uid {
+		return false
 	}
-	if c.root && (st.Uid != uid || st.Gid != gid) {
-		if err := unix.Fchownat(n.path, "", int(uid), int(gid), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
+	if x.Mask&unix.STATX_BTIME == 0 {
+		return true
 	}
-	st.Uid, st.Gid = uid, gid // for the checks; a server that is not root owns it itself
+	return x.Btime.Sec > since.Sec || x.Btime.Sec == since.Sec && int64(x.Btime.Nsec) >= since.Nsec
+}
+
+// initialize gives a new object what create could not: the kernel has set owner, group and mode.
+func (c *call) initialize(fd, wr int, m *making, ts [2]unix.Timespec) error {
+	n := &node{path: fd, typ: m.typ, rd: -1, wr: wr}
 	a := m.attr
-	if status := c.maySet(st, &a); status != nfs3.OK {
-		return errnoOf(status)
-	}
-	if !a.Mode.Set {
-		a.Mode = nfs3.U32(m.mode)
-	}
-	a.Mode.V = c.modeFor(a.Mode.V, gid)
-	if n.isDir() {
-		a.Mode.V |= st.Mode & unix.S_ISGID // inherited, whoever makes it
-	}
-	if n.typ == unix.S_IFLNK {
-		a.Mode = nfs3.SetU32{}
-	}
-	if !n.isReg() {
-		a.Size = nfs3.SetU64{}
-	}
-	return c.apply(n, st, &a)
+	a.Mode = nfs3.SetU32{}
+	return c.apply(n, nil, wr, &a, ts)
 }
 
-// errnoOf turns the refusals of maySet back.
-func errnoOf(s nfs3.Status) error { return unix.Errno(s) }
+// unmask gives a new object the permissions that the umask of this process took away. The rights are the server's: the caller
+// could lose the set-group-id bit by it that the directory has passed on.
+func (c *call) unmask(n *node, st *stat, d *node, m *making) error {
+	if m.typ == unix.S_IFLNK || m.mode&0o777&c.rights.umask == 0 || inherits(d.path) {
+		return nil
+	}
+	return n.chmod(st.Mode&0o7000 | m.mode&0o777)
+}
 
 func (c *call) made(n *node, r *nfs3.CreateRes) {
 	r.Object = nfs3.PostOpHandle{Set: true, Handle: n.h}
@@ -182,12 +194,13 @@ func (c *call) create() error {
 		at, mt := verfTimes(a.Verf)
 		m.attr = nfs3.Sattr{Atime: nfs3.SetTo(at), Mtime: nfs3.SetTo(mt)}
 		m.mode = 0
-		if !c.root {
+		if !c.rights.acts {
 			m.mode = fileMode // else the server itself could not open it again
 		}
 		m.exists = func(n *node, st *stat) nfs3.Status {
-			if n.isReg() && st.Size == 0 && timeOf(st.Atim) == at && timeOf(st.Mtim) == mt {
-				return nfs3.OK // the same request, again
+			// The same request, again. Verifiers can be guessed: another's file is not what this caller made.
+			if n.isReg() && st.Size == 0 && timeOf(st.Atim) == at && timeOf(st.Mtim) == mt && c.owns(st) {
+				return nfs3.OK
 			}
 			return nfs3.ErrExist
 		}
@@ -203,8 +216,8 @@ func verfTimes(v nfs3.Verf) (atime, mtime nfs3.Time) {
 	return atime, mtime
 }
 
-func createFile(dir int, name string) (int, error) {
-	return unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func createFile(dir int, name string, mode uint32) (int, error) {
+	return unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 }
 
 // recreate is UNCHECKED on a file that exists: of the attributes only the size counts.
@@ -215,14 +228,11 @@ func (c *call) recreate(n *node, st *stat, a *nfs3.Sattr) nfs3.Status {
 	if !a.Size.Set {
 		return nfs3.OK
 	}
-	switch {
-	case c.opt.ReadOnly:
+	if c.opt.ReadOnly {
 		return nfs3.ErrROFS
-	case !c.mayWriteData(st):
-		return nfs3.ErrAcces
 	}
-	if err := c.truncate(n, st, a.Size.V); err != nil {
-		return statusOf(err)
+	if status := c.setAttr(n, st, &nfs3.Sattr{Size: a.Size}); status != nfs3.OK {
+		return status
 	}
 	return c.synced(n)
 }
@@ -232,8 +242,8 @@ func (c *call) mkdir() error {
 	if err := c.decode(&a); err != nil {
 		return err
 	}
-	r := c.make(&a.Where, &making{attr: a.Attr, typ: unix.S_IFDIR, mode: dirMode, create: func(dir int, name string) (int, error) {
-		return -1, unix.Mkdirat(dir, name, dirMode)
+	r := c.make(&a.Where, &making{attr: a.Attr, typ: unix.S_IFDIR, mode: dirMode, create: func(dir int, name string, mode uint32) (int, error) {
+		return -1, unix.Mkdirat(dir, name, mode)
 	}})
 	r.MarshalXDR(c.res)
 	return nil
@@ -244,7 +254,7 @@ func (c *call) symlink() error {
 	if err := c.decode(&a); err != nil {
 		return err
 	}
-	r := c.make(&a.Where, &making{attr: a.Attr, typ: unix.S_IFLNK, create: func(dir int, name string) (int, error) {
+	r := c.make(&a.Where, &making{attr: a.Attr, typ: unix.S_IFLNK, create: func(dir int, name string, _ uint32) (int, error) {
 		return -1, unix.Symlinkat(string(a.Target), dir, name)
 	}})
 	r.MarshalXDR(c.res)
@@ -257,10 +267,10 @@ func (c *call) mknod() error {
 		return err
 	}
 	var typ uint32
-	dev, device := 0, false
+	dev := 0
 	switch a.Type {
 	case nfs3.TypeChr, nfs3.TypeBlk:
-		typ, dev, device = unix.S_IFCHR, int(unix.Mkdev(a.Spec.Major, a.Spec.Minor)), true
+		typ, dev = unix.S_IFCHR, int(unix.Mkdev(a.Spec.Major, a.Spec.Minor))
 		if a.Type == nfs3.TypeBlk {
 			typ = unix.S_IFBLK
 		}
@@ -269,14 +279,11 @@ func (c *call) mknod() error {
 	case nfs3.TypeFifo:
 		typ = unix.S_IFIFO
 	}
-	m := making{attr: a.Attr, typ: typ, mode: fileMode, create: func(dir int, name string) (int, error) {
-		switch {
-		case typ == 0:
+	m := making{attr: a.Attr, typ: typ, mode: fileMode, create: func(dir int, name string, mode uint32) (int, error) {
+		if typ == 0 {
 			return -1, errBadType // REG, DIR and LNK have procedures of their own
-		case device && c.uid != 0:
-			return -1, unix.EPERM
 		}
-		return -1, unix.Mknodat(dir, name, typ, dev)
+		return -1, unix.Mknodat(dir, name, typ|mode, dev)
 	}}
 	r := c.make(&a.Where, &m)
 	r.MarshalXDR(c.res)

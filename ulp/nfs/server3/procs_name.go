@@ -5,15 +5,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// victim is what a name stands for before it is taken away.
-func (c *call) victim(d *node, name string) (stat, nfs3.Status) {
-	var st stat
+// victim is what a name stands for before it is taken away; within enter.
+func (c *call) victim(d *node, name string) (st stat, err error) {
 	fd, err := c.exp.openChild(d.path, name)
 	if err != nil {
-		return st, statusOf(err)
+		return st, err
 	}
 	defer unix.Close(fd)
-	return st, statusOf(unix.Fstat(fd, &st))
+	return st, unix.Fstat(fd, &st)
 }
 
 func (c *call) remove() error { return c.unlink(false) }
@@ -55,21 +54,24 @@ func (c *call) doUnlink(what *nfs3.DirOp, dir bool, wcc *nfs3.WccData) nfs3.Stat
 		return nfs3.ErrExist
 	case c.opt.ReadOnly:
 		return nfs3.ErrROFS
-	case !c.may(&dst, mayExec):
-		return nfs3.ErrAcces
 	}
-	st, status := c.victim(d, what.Name)
-	if status != nfs3.OK {
+	// First of all, as Linux's server does: whether there is such a name is not for everybody to know.
+	if status := c.may(d, &dst, mayWrite|mayExec); status != nfs3.OK {
 		return status
 	}
-	if status := c.mayRemove(&dst, &st); status != nfs3.OK {
+	if status := c.enter(); status != nfs3.OK {
 		return status
 	}
-	flags := 0
-	if dir {
-		flags = unix.AT_REMOVEDIR
+	st, err := c.victim(d, what.Name)
+	if err == nil {
+		flags := 0
+		if dir {
+			flags = unix.AT_REMOVEDIR
+		}
+		err = unix.Unlinkat(d.path, what.Name, flags)
 	}
-	if err := unix.Unlinkat(d.path, what.Name, flags); err != nil {
+	c.leave()
+	if err != nil {
 		return statusOf(err)
 	}
 	c.nodes.drop(st.Ino)
@@ -117,34 +119,35 @@ func (c *call) doRename(a *nfs3.RenameArgs, r *nfs3.RenameRes) nfs3.Status {
 		return nfs3.ErrInval
 	case c.opt.ReadOnly:
 		return nfs3.ErrROFS
-	case !c.may(&fst, mayExec) || !c.may(&tst, mayWrite|mayExec):
-		return nfs3.ErrAcces
 	}
-	src, status := c.victim(from, a.From.Name)
-	if status != nfs3.OK {
+	if status := c.may(from, &fst, mayWrite|mayExec); status != nfs3.OK {
 		return status
 	}
-	if status := c.mayRemove(&fst, &src); status != nfs3.OK {
+	if status := c.may(to, &tst, mayWrite|mayExec); status != nfs3.OK {
 		return status
 	}
-	isDir := src.Mode&unix.S_IFMT == unix.S_IFDIR
-	if isDir && from.ino != to.ino && !c.may(&src, mayWrite) {
-		return nfs3.ErrAcces // its ".." changes
+	if status := c.enter(); status != nfs3.OK {
+		return status
 	}
-	dst, status := c.victim(to, a.To.Name)
-	replaces := status == nfs3.OK
-	switch {
-	case replaces && dst.Ino == src.Ino:
-		return nfs3.OK // two names of one file (RFC 1813 §3.3.14)
-	case replaces:
-		if status := c.mayRemove(&tst, &dst); status != nfs3.OK {
-			return status
+	src, err := c.victim(from, a.From.Name)
+	var dst stat
+	replaces := false
+	if err == nil {
+		var missing error
+		dst, missing = c.victim(to, a.To.Name)
+		if replaces = missing == nil; !replaces && missing != unix.ENOENT {
+			err = missing
 		}
-	case status != nfs3.ErrNoEnt:
-		return status
 	}
-	if err := unix.Renameat(from.path, a.From.Name, to.path, a.To.Name); err != nil {
+	if err == nil { // of two names of one file both stay (RFC 1813 §3.3.14)
+		err = unix.Renameat(from.path, a.From.Name, to.path, a.To.Name)
+	}
+	c.leave()
+	if err != nil {
 		return statusOf(err)
+	}
+	if replaces && dst.Ino == src.Ino {
+		return nfs3.OK
 	}
 	if replaces {
 		c.nodes.drop(dst.Ino)
@@ -199,15 +202,13 @@ func (c *call) doLink(a *nfs3.LinkArgs, r *nfs3.LinkRes) nfs3.Status {
 		return nfs3.ErrROFS
 	case n.isDir():
 		return nfs3.ErrIsDir
-	case !c.may(&dst, mayWrite|mayExec):
-		return nfs3.ErrAcces
-	case !c.mayLink(&st):
-		return nfs3.ErrPerm
 	}
-	err := unix.Linkat(n.path, "", d.path, a.Link.Name, unix.AT_EMPTY_PATH)
-	if err == unix.ENOENT || err == unix.EPERM { // without CAP_DAC_READ_SEARCH
-		err = unix.Linkat(unix.AT_FDCWD, procFD(n.path), d.path, a.Link.Name, unix.AT_SYMLINK_FOLLOW)
+	if status := c.enter(); status != nfs3.OK {
+		return status
 	}
+	// By path, because AT_EMPTY_PATH wants CAP_DAC_READ_SEARCH.
+	err := unix.Linkat(unix.AT_FDCWD, procFD(n.path), d.path, a.Link.Name, unix.AT_SYMLINK_FOLLOW)
+	c.leave()
 	if err != nil {
 		return statusOf(err)
 	}

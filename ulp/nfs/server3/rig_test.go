@@ -40,6 +40,9 @@ func newRig(t *testing.T, o Options) *rig {
 func rigAt(t *testing.T, dir string, o Options) *rig {
 	t.Helper()
 	o.Async = true // the disk's own slowness is no part of most tests
+	if o.Secret == nil {
+		o.Secret = testKey
+	}
 	s, err := New(dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -290,6 +293,9 @@ func (r *rig) restart(o Options) {
 	r.Helper()
 	r.s.Close()
 	o.Async = true
+	if o.Secret == nil {
+		o.Secret = testKey
+	}
 	s, err := New(r.dir, o)
 	if err != nil {
 		r.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
@@ -51,7 +52,7 @@ func (m requestMemory) buffer(n int) (buffer, error) { return m.Request.Buffer(n
 func (s *Server) handler(run func(*call) error, guard bool) rpc.HandlerFunc {
 	return func(_ context.Context, req *rpc.Request) error {
 		c := calls.Get().(*call)
-		defer c.recycle()
+		defer c.recycle() // may end the goroutine
 		c.Server, c.args, c.res, c.mem, c.peer = s, req.Args, req.Results, requestMemory{req}, req.RemoteAddr()
 		if guard && !s.allowed(c.peer) {
 			return &rpcmsg.AuthError{Stat: rpcmsg.AuthTooWeak}
@@ -69,11 +70,15 @@ func (s *Server) handler(run func(*call) error, guard bool) rpc.HandlerFunc {
 	}
 }
 
-// recycle ends the request's uses and keeps the call for another.
+// recycle ends the request's uses and keeps the call for another. A thread that has not got its own rights back ends here, with
+// its goroutine, before anything else runs on it; rpc answers the call.
 func (c *call) recycle() {
 	c.done()
-	gids := c.sys.GIDs
+	gids, stuck := c.sys.GIDs, c.stuck
 	*c = call{}
 	c.sys.GIDs = gids[:0]
 	calls.Put(c)
+	if stuck {
+		runtime.Goexit()
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"sync"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 type Squash int
 
 const (
-	// SquashDefault is SquashRoot; in a server that is not root itself SquashAll with the
-	// server's own ids, because it could not act for anybody else.
+	// SquashDefault is SquashRoot. A server that does not run as root acts for nobody else: there
+	// every caller has the server's own ids, whatever is asked for.
 	SquashDefault Squash = iota
 	SquashRoot
 	SquashAll
@@ -56,16 +55,17 @@ type Options struct {
 	// Async answers before names and attributes are on stable storage, against RFC 1813
 	// §4.7; data is not affected, COMMIT and FILE_SYNC hold.
 	Async bool
-	// Secret keys the MAC in handles. nil: the machine's id; two servers
-	// that are to accept each other's handles need the same.
+	// Secret keys the MAC in handles, so that nobody can make one up; see HandleKey. nil: a random one, and handles die with the
+	// server. Two servers that are to accept each other's handles need the same.
 	Secret []byte
 	// MaxOpen bounds the objects kept open; 0: a quarter of the limit on open
 	// files, at most 4096.
 	MaxOpen int
 
 	// For tests: what an ordinary user, or a file system without handles, lacks.
-	noOpenByHandle, noKernelHandles, noOpenat2 bool
-	searchLimit                                int
+	noOpenByHandle, noKernelHandles bool
+	searchLimit                     int
+	alone                           bool
 }
 
 // idleOpen is how long an object that nobody uses stays open. A file removed on the
@@ -74,15 +74,15 @@ const idleOpen = 4 * time.Second
 
 // Server serves one export. Its methods may be called from several goroutines.
 type Server struct {
+	locks
 	opt    Options
 	squash Squash
 	anon   IDs
-	root   bool // we may act for others
+	rights rights
 
 	exp     *export
 	nodes   *nodes
 	streams streams
-	locks   [64]sync.Mutex
 	mounts  mounts
 
 	verfMu sync.Mutex
@@ -95,16 +95,21 @@ type Server struct {
 
 // New opens dir for export. Close ends it, after the transport has ended.
 func New(dir string, o Options) (*Server, error) {
-	s := &Server{opt: o, squash: o.Squash, anon: nobody, root: os.Geteuid() == 0, stop: make(chan struct{})}
+	s := &Server{opt: o, squash: o.Squash, anon: nobody, stop: make(chan struct{})}
 	if s.squash == SquashDefault {
 		s.squash = SquashRoot
-		if !s.root {
-			s.squash = SquashAll
-			s.anon = IDs{uint32(os.Geteuid()), uint32(os.Getegid())}
-		}
 	}
 	if o.Anon != nil {
 		s.anon = *o.Anon
+	}
+	if s.anon.UID == noID || s.anon.GID == noID {
+		return nil, fmt.Errorf("nfs: anonymous user %d:%d: %d is nobody's id", s.anon.UID, s.anon.GID, uint32(noID))
+	}
+	if err := s.rights.init(cred{uid: s.anon.UID, gid: s.anon.GID}, s.squash != SquashNone); err != nil {
+		return nil, fmt.Errorf("nfs: %w", err)
+	}
+	if o.alone {
+		s.rights.acts = false
 	}
 	exp, err := openExport(dir, &o)
 	if err != nil {
@@ -145,6 +150,20 @@ func (s *Server) Close() error {
 // Dir is the directory that is exported.
 func (s *Server) Dir() string { return s.exp.dir }
 
+// Notes says in one line each what an operator should know of how this server serves.
+func (s *Server) Notes() (lines []string) {
+	if !s.rights.acts {
+		lines = append(lines, fmt.Sprintf("not root: every caller acts as user %d, group %d", s.rights.own.uid, s.rights.own.gid))
+	}
+	if len(s.opt.Secret) == 0 {
+		lines = append(lines, "no key is kept: file handles die with this process, and clients that hold some must mount again")
+	}
+	return lines
+}
+
+// Stuck is how many threads were given up because their credentials could not be restored.
+func (s *Server) Stuck() int64 { return s.rights.stuck.Load() }
+
 func (s *Server) sweep() {
 	t := time.NewTicker(idleOpen / 2)
 	defer t.Stop()
@@ -171,22 +190,4 @@ func (s *Server) writeVerf() nfs3.Verf {
 	s.verfMu.Lock()
 	defer s.verfMu.Unlock()
 	return s.verf
-}
-
-// lock serializes changes of one object, or of two, made through this server, so that
-// wcc_data of directories is exact among its clients.
-func (s *Server) lock(a, b *node) (unlock func()) {
-	i, j := a.ino%uint64(len(s.locks)), b.ino%uint64(len(s.locks))
-	if i > j {
-		i, j = j, i
-	}
-	s.locks[i].Lock()
-	if i == j {
-		return s.locks[i].Unlock
-	}
-	s.locks[j].Lock()
-	return func() {
-		s.locks[j].Unlock()
-		s.locks[i].Unlock()
-	}
 }

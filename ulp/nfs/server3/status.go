@@ -10,6 +10,9 @@ import (
 // errBadType: no type that MKNOD makes.
 var errBadType = errors.New("nfs: not a type to make")
 
+// errRights: the caller's rights could not be taken. It is NFS3ERR_SERVERFAULT.
+var errRights = errors.New("nfs: cannot take the caller's rights")
+
 // statusOf maps an errno to nfsstat3 (RFC 1813 §2.6). What the protocol has no word for
 // is a server fault; a shortage that passes is JUKEBOX, which makes the client try again.
 func statusOf(err error) nfs3.Status {

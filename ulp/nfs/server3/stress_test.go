@@ -17,16 +17,7 @@ import (
 
 // run calls a procedure from any goroutine.
 func (r *rig) run(proc int, args xdr.Marshaler, res xdr.Unmarshaler) error {
-	var w xdr.Writer
-	c := &call{Server: r.s, args: xdr.NewReader(encode(args)), res: &w, mem: r.mem, peer: r.peer}
-	defer c.done()
-	defer w.DropBulk()
-	if err := procs[proc](c); err != nil {
-		return err
-	}
-	rd := xdr.NewReader(w.AppendUnreduced(nil))
-	res.UnmarshalXDR(rd)
-	return rd.Done()
+	return r.runAs(cred{}, proc, args, res)
 }
 
 // Many clients on few names, with hardly any room for open files: no descriptor may
@@ -134,4 +125,18 @@ func TestOverlay(t *testing.T) {
 	r.want("CREATE", g.Status, nfs3.OK)
 	r.want("RENAME", r.rename(r.root, "g", r.root, "f").Status, nfs3.OK)
 	r.want("READ of what was replaced", r.read(h, 0, 10).Status, nfs3.ErrStale)
+}
+
+// runAs is run for another caller.
+func (r *rig) runAs(who cred, proc int, args xdr.Marshaler, res xdr.Unmarshaler) error {
+	var w xdr.Writer
+	c := &call{Server: r.s, cred: who, args: xdr.NewReader(encode(args)), res: &w, mem: r.mem, peer: r.peer}
+	defer c.done()
+	defer w.DropBulk()
+	if err := procs[proc](c); err != nil {
+		return err
+	}
+	rd := xdr.NewReader(w.AppendUnreduced(nil))
+	res.UnmarshalXDR(rd)
+	return rd.Done()
 }
