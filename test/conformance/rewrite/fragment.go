@@ -88,9 +88,6 @@ func parseFragment(source string) (*fragment, error) {
 		f.kind = c.kind
 		f.base = fset.File(file.Pos()).Pos(len(c.before))
 		f.nodes = inner(file, c.kind)
-		if f.kind == kindClause && len(f.nodes) != 1 {
-			return nil, fmt.Errorf("%q: one case at a time", source)
-		}
 		return f, nil
 	}
 	return nil, fmt.Errorf("%q is no fragment of Go: %w", source, first)
@@ -126,18 +123,20 @@ func (f *fragment) anchored() error {
 	if len(f.nodes) == 0 {
 		return errors.New("it is empty")
 	}
-	_, _, first := variable(f.nodes[0])
-	_, many, last := variable(f.nodes[len(f.nodes)-1])
-	if first && last && len(f.nodes) == 1 {
+	_, leads, first := variable(f.nodes[0])
+	_, trails, _ := variable(f.nodes[len(f.nodes)-1])
+	switch {
+	case f.kind == kindClause && len(f.nodes) > 1:
+		return errors.New("it has several cases")
+	case first && len(f.nodes) == 1:
 		return errors.New("it is nothing but a variable")
-	}
-	if _, leads, _ := variable(f.nodes[0]); leads || many {
+	case leads || trails:
 		return errors.New("$* begins or ends it")
 	}
 	return nil
 }
 
-// variables calls f with each variable of the fragment, in order.
+// variables calls visit with each variable of the fragment, in order.
 func (f *fragment) variables(visit func(id *ast.Ident, name string, many bool)) {
 	for _, n := range f.nodes {
 		ast.Inspect(n, func(n ast.Node) bool {

@@ -127,29 +127,53 @@ func (m *matcher) list(p, n []ast.Node, prefix bool) (end int, ok bool) {
 
 // clause compares a clause: its head, and the beginning of its body.
 func (m *matcher) clause(p, n ast.Node) (end token.Pos, ok bool) {
-	var want, have []ast.Stmt
-	switch p := p.(type) {
+	var have []ast.Stmt
+	switch n := n.(type) {
 	case *ast.CaseClause:
-		c, is := n.(*ast.CaseClause)
-		if !is || (p.List == nil) != (c.List == nil) {
+		c, is := p.(*ast.CaseClause)
+		if !is || (c.List == nil) != (n.List == nil) {
 			return 0, false
 		}
-		if _, ok := m.list(nodesOf(p.List), nodesOf(c.List), false); !ok {
+		if _, ok := m.list(nodesOf(c.List), nodesOf(n.List), false); !ok {
 			return 0, false
 		}
-		want, have, end = p.Body, c.Body, c.Colon+1
+		have, end = n.Body, n.Colon+1
 	case *ast.CommClause:
-		c, is := n.(*ast.CommClause)
-		if !is || (p.Comm == nil) != (c.Comm == nil) || p.Comm != nil && !m.node(p.Comm, c.Comm) {
+		if !m.communication(p, n.Comm) {
 			return 0, false
 		}
-		want, have, end = p.Body, c.Body, c.Colon+1
+		have, end = n.Body, n.Colon+1
+	default:
+		return 0, false
 	}
-	k, ok := m.list(nodesOf(want), nodesOf(have), true)
+	k, ok := m.list(nodesOf(body(p)), nodesOf(have), true)
 	if ok && k > 0 {
 		end = have[k-1].End()
 	}
 	return end, ok
+}
+
+// communication compares the head of a clause with that of a select's. One that receives, or is the default, is read
+// as a clause of a switch.
+func (m *matcher) communication(p ast.Node, n ast.Stmt) bool {
+	switch p := p.(type) {
+	case *ast.CommClause:
+		return n != nil && m.node(p.Comm, n)
+	case *ast.CaseClause:
+		if n == nil || len(p.List) != 1 {
+			return n == nil && p.List == nil
+		}
+		s, ok := n.(*ast.ExprStmt)
+		return ok && m.node(p.List[0], s.X)
+	}
+	return false
+}
+
+func body(clause ast.Node) []ast.Stmt {
+	if c, ok := clause.(*ast.CommClause); ok {
+		return c.Body
+	}
+	return clause.(*ast.CaseClause).Body
 }
 
 // node compares a node of a fragment with one of the declaration.

@@ -276,20 +276,60 @@ func TestLoad(t *testing.T) {
 // TestParse: what cannot be a rule is refused before there is any source.
 func TestParse(t *testing.T) {
 	for _, c := range [][2]string{
-		{"", "1"},                     // no place
-		{"$x", "1"},                   // any place
-		{"$*x, 1", "1"},               // no beginning
-		{"$c.f(); $*x", "1"},          // no end
-		{"if {", "1"},                 // no Go
-		{"$a > 1", "$b > 1"},          // b is nothing
-		{"$_ > 1", "$_ > 2"},          // _ is anything
-		{"$a > 1", "if {"},            // no Go
-		{"case 1: case 2:", "case 1"}, // two cases
+		{"", "1"},                      // no place
+		{"$x", "1"},                    // any place
+		{"$*x, 1", "1"},                // no beginning
+		{"$c.f(); $*x", "1"},           // no end
+		{"if {", "1"},                  // no Go
+		{"$a > 1", "$b > 1"},           // b is nothing
+		{"$_ > 1", "$_ > 2"},           // _ is anything
+		{"$a > 1", "if {"},             // no Go
+		{"case 1: case 2:", "case 1:"}, // two cases
 	} {
 		if r, err := Parse(c[0], c[1]); err == nil {
 			t.Errorf("%q to %q: %+v", c[0], c[1], r)
 		}
 	}
+}
+
+// TestClauses: the default is no case with any expressions, and a select has clauses as well.
+func TestClauses(t *testing.T) {
+	const source = `package p
+
+func f(c, done chan int, n int) {
+	type id = int
+	switch n {
+	default:
+		g()
+	case 1, 2:
+		g()
+	}
+	select {
+	case <-done:
+		k()
+	case c <- n:
+		g()
+	default:
+		h()
+	}
+}
+`
+	for _, c := range []struct{ from, to, old, new string }{
+		{"default: g()", "default:", "default:\n\t\tg()", "default:"},
+		{"case $*_: g()", "case 3: g()", "case 1, 2:\n\t\tg()", "case 3: g()"},
+		{"case <-$done:", "case <-$done: return", "case <-done:", "case <-done: return"},
+		{"case $c <- $n: g()", "case $c <- 0: g()", "case c <- n:\n\t\tg()", "case c <- 0: g()"},
+		{"default: h()", "default:", "default:\n\t\th()", "default:"},
+	} {
+		got := change(t, load(t, map[string]string{"p/p.go": source}), "f", c.from, c.to)
+		if want := strings.Replace(source, c.old, c.new, 1); string(got.Source) != want {
+			t.Errorf("%s: %s", c.from, got.Source)
+		}
+	}
+	tree := load(t, map[string]string{"p/p.go": source})
+	refused(t, tree, "f", "case $c <- $n: h()", "", ErrGone)
+	refused(t, tree, "f", "type $t int", "", ErrGone) // not an alias
+	change(t, tree, "f", "type $t = int", "type $t int")
 }
 
 // TestImports: a replacement may drop the last use of an import.
@@ -299,11 +339,12 @@ func TestImports(t *testing.T) {
 import (
 	"errors"
 	w "example.com/m/wire"
+	"example.com/odd.name"
 )
 
 func f(err error) bool { return errors.Is(err, w.ErrChunk) }
 
-func g(err error) bool { return errors.Is(err, nil) }
+func g(err error) bool { return errors.Is(err, name.Err) }
 `
 	tree := load(t, map[string]string{"p/p.go": source})
 	got := change(t, tree, "f", "errors.Is($err, wire.ErrChunk)", "false")
