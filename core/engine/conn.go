@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 // Conn is one RPC-over-RDMA connection. It implements verbs.Handler for its provider.
 type Conn struct {
 	ep     *Endpoint
+	group  *Group
 	cfg    Config
 	vc     verbs.Conn
 	driver verbs.Driver   // nil: the provider reads by itself
@@ -94,7 +94,8 @@ type Conn struct {
 
 var connIDs atomic.Uint64
 
-func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
+func newConn(g *Group, cfg Config, client bool) (*Conn, error) {
+	e := g.ep
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 		maxVersion = max(cfg.Versions.Max(cfg.Peer, maxVersion), cfg.MinVersion)
 	}
 	c := &Conn{
-		ep: e, cfg: cfg, client: client, id: connIDs.Add(1), idleAsked: asked,
+		ep: e, group: g, cfg: cfg, client: client, id: connIDs.Add(1), idleAsked: asked,
 		gone:    make(chan struct{}),
 		neg:     Negotiation{Min: cfg.MinVersion, Max: maxVersion},
 		level:   cfg.BackwardLevel,
@@ -142,14 +143,15 @@ func newConn(e *Endpoint, cfg Config, client bool) (*Conn, error) {
 	return c, nil
 }
 
-// Dial connects to addr. Nothing is sent before the first call. Closing the endpoint ends it.
-func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
-	setup, end, err := e.settingUp(ctx)
+// Dial connects to addr. Nothing is sent before the first call. Closing the group or the endpoint ends it.
+func (g *Group) Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
+	e := g.ep
+	setup, end, err := g.settingUp(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	c, err := newConn(e, cfg, true)
+	c, err := newConn(g, cfg, true)
 	if err != nil {
 		return nil, err
 	}
@@ -176,32 +178,38 @@ func (e *Endpoint) Dial(ctx context.Context, addr string, cfg Config) (*Conn, er
 	}
 	c.event(obs.Event{Kind: obs.ConnUp})
 	c.startTicker()
-	e.adopt(c)
+	g.adopt(c)
 	return c, nil
 }
 
-// Accept answers a request of a listener of e. Closing the endpoint ends it.
-func (e *Endpoint) Accept(ctx context.Context, r verbs.Request, cfg Config) (*Conn, error) {
-	ctx, end, err := e.settingUp(ctx)
+// Accept answers a request that came by a listener of the endpoint by, which may be another one than the group's: of the same
+// provider and device then. Closing the group or its endpoint ends the connection, closing by does not.
+func (g *Group) Accept(ctx context.Context, by *Endpoint, r verbs.Request, cfg Config) (*Conn, error) {
+	e := g.ep
+	ctx, end, err := g.settingUp(ctx)
 	if err != nil {
 		r.Reject(nil)
 		return nil, err
 	}
 	defer end()
-	c, err := newConn(e, cfg, false)
+	c, err := newConn(g, cfg, false)
 	if err != nil {
 		r.Reject(nil)
 		return nil, err
 	}
 	c.peer, _ = wire.ParsePrivate(r.PeerPrivateData())
 	c.share = e.pool.shareOf(r.RemoteAddr().Addr())
-	if _, err := r.Accept(ctx, c.options()); err != nil {
+	o := c.options()
+	if by != e {
+		o.Domain = e.dom
+	}
+	if _, err := r.Accept(ctx, o); err != nil {
 		c.unborn()
 		return nil, err
 	}
 	c.event(obs.Event{Kind: obs.ConnUp, Arg: 1})
 	c.startTicker()
-	e.adopt(c)
+	g.adopt(c)
 	return c, nil
 }
 
@@ -414,7 +422,7 @@ func (c *Conn) Disconnected(err error) {
 	}
 	c.event(obs.Event{Kind: obs.ConnDown, Arg: failed})
 	close(c.gone)
-	c.ep.disown(c) // after gone: adopt must not take in what has ended
+	c.group.disown(c) // after gone: adopt must not take in what has ended
 	if c.cfg.Closed != nil {
 		c.cfg.Closed(c, err)
 	}
@@ -476,7 +484,7 @@ func (c *Conn) reserve() error {
 			return nil
 		}
 		if c.client || c.cfg.Credits == 1 {
-			return fmt.Errorf("reserve %d receives: %w", c.reserved, err)
+			return err
 		}
 		c.cfg.Credits /= 2
 	}
@@ -504,23 +512,6 @@ func (c *Conn) lost(sent bool, err error) error {
 	return &LostError{Sent: sent, Err: err}
 }
 
-// adopt lets Endpoint.Close end c and wait for it; where that has begun, c ends here.
-func (e *Endpoint) adopt(c *Conn) {
-	e.mu.Lock()
-	closed := e.closed
-	if invariants {
-		e.every = append(e.every, c)
-	}
-	if !closed && !c.ended() {
-		e.conns[c] = struct{}{}
-	}
-	e.mu.Unlock()
-	if closed {
-		c.Abort(errEndpointClosed)
-		<-c.gone
-	}
-}
-
 func (c *Conn) ended() bool {
 	select {
 	case <-c.gone:
@@ -529,11 +520,3 @@ func (c *Conn) ended() bool {
 		return false
 	}
 }
-
-func (e *Endpoint) disown(c *Conn) {
-	e.mu.Lock()
-	delete(e.conns, c)
-	e.mu.Unlock()
-}
-
-var errEndpointClosed = fmt.Errorf("endpoint closed: %w", net.ErrClosed)

@@ -22,18 +22,15 @@ type Endpoint struct {
 	shared sharedReceives // of recv
 	size   int            // bytes of a receive, until extensions have it grow
 	pool   memoryPool
-	gate   gate
 	blames blameList
-	life   context.Context // of set-ups
-	end    context.CancelFunc
+	own    *Group // of Dial and Accept
 
 	once  sync.Once // of Close
 	fault error     // its result
 
 	mu     sync.Mutex // guards what follows
 	users  map[*Memory]struct{}
-	conns  map[*Conn]struct{}
-	every  []*Conn // with -tags invariants
+	groups map[*Group]struct{}
 	closed bool
 }
 
@@ -50,6 +47,9 @@ type EndpointConfig struct {
 	MaxInline int
 	// Memory bounds the bytes of chunk memory. Default 1 GiB.
 	Memory int
+	// Beside, if not nil, is an endpoint whose bound on chunk memory counts for this one, too, in place of one of its own: for all of
+	// them together, and for what one address has of all.
+	Beside *Endpoint
 }
 
 // NewEndpoint makes an endpoint of dom and takes it over: Close closes dom as well.
@@ -69,12 +69,14 @@ func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 	if cfg.MaxInline < 0 || cfg.MaxInline > MaxSend {
 		return nil, &ConfigError{"max inline", "want at most 262144 (RFC 8797 §4.2)"}
 	}
-	e := &Endpoint{dom: dom, size: cfg.Inline, users: make(map[*Memory]struct{}), conns: make(map[*Conn]struct{})}
-	e.gate.empty = make(chan struct{}, 1)
-	e.life, e.end = context.WithCancel(context.Background())
-	e.pool.limit = cfg.Memory
+	e := &Endpoint{dom: dom, size: cfg.Inline, users: make(map[*Memory]struct{}), groups: make(map[*Group]struct{})}
+	var budget *memoryBudget
+	if cfg.Beside != nil {
+		budget = cfg.Beside.pool.memoryBudget
+	}
+	e.pool.open(cfg.Memory, budget)
 	e.shared = sharedReceives{
-		base: cfg.Inline, size: cfg.Inline, most: max(cfg.MaxInline, cfg.Inline), budget: max(cfg.Memory, cfg.Receives*cfg.Inline),
+		limit: cfg.Receives, base: cfg.Inline, size: cfg.Inline, most: max(cfg.MaxInline, cfg.Inline), budget: max(cfg.Memory, cfg.Receives*cfg.Inline),
 	}
 	pool, err := dom.NewRecvPool(cfg.Receives, cfg.Inline)
 	switch {
@@ -82,9 +84,10 @@ func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 		e.recv, e.shared.pool = pool, pool
 		e.shared.fixed = errors.Is(pool.Resize(cfg.Inline), errors.ErrUnsupported)
 	case !errors.Is(err, errors.ErrUnsupported):
-		e.end()
+		e.pool.drain()
 		return nil, fmt.Errorf("receive pool: %w", err)
 	}
+	e.own = e.Group()
 	return e, nil
 }
 
@@ -108,17 +111,15 @@ func (e *Endpoint) close() error {
 	e.closed = true
 	users := e.users
 	e.users = nil
-	conns := slices.Collect(maps.Keys(e.conns))
+	groups := slices.Collect(maps.Keys(e.groups))
 	e.mu.Unlock()
 
-	e.end()
-	for _, c := range conns {
-		c.Abort(errEndpointClosed)
+	for _, g := range groups {
+		g.abort()
 	}
-	for _, c := range conns {
-		<-c.gone
+	for _, g := range groups {
+		g.wait()
 	}
-	e.gate.close()
 	for m := range users {
 		m.dropEndpoint(e)
 	}
@@ -129,20 +130,6 @@ func (e *Endpoint) close() error {
 		err = e.recv.Close()
 	}
 	return errors.Join(err, e.dom.Close())
-}
-
-// settingUp keeps Close waiting until end is called, and makes a context that it ends.
-func (e *Endpoint) settingUp(ctx context.Context) (setup context.Context, end func(), err error) {
-	if !e.gate.enter() {
-		return nil, nil, errEndpointClosed
-	}
-	setup, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(e.life, func() { cancel(errEndpointClosed) })
-	return setup, func() {
-		stop()
-		cancel(nil)
-		e.gate.leave()
-	}, nil
 }
 
 func (e *Endpoint) remember(m *Memory) {

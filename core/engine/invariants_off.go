@@ -7,3 +7,5 @@ const invariants = false
 func (m *Memory) poison() {}
 
 func (e *Endpoint) mustBeEmpty() {}
+
+func (c *Conn) mustBeEmpty() {}

@@ -96,14 +96,33 @@ const (
 	keepFree = 64 << 20
 )
 
-type memoryPool struct {
-	mu     sync.Mutex // guards what follows
-	free   [maxClass + 1][]*Memory
-	idle   int // bytes in free
-	total  int // bytes handed out and idle
+// memoryBudget bounds chunk memory, of one endpoint or of several (EndpointConfig.Beside).
+type memoryBudget struct {
+	mu     sync.Mutex // guards what follows, and the pools
+	idle   int        // bytes that lie free in pools
+	total  int        // bytes handed out and idle
 	limit  int
-	closed bool
 	shares map[netip.Addr]*share
+	pools  map[*memoryPool]struct{}
+}
+
+// memoryPool is an endpoint's chunk memory. Its fields are guarded by the budget's mutex.
+type memoryPool struct {
+	*memoryBudget
+	free   [maxClass + 1][]*Memory
+	out    int // bytes of this pool that are handed out
+	closed bool
+}
+
+// open gives the pool a budget of its own, or another's, if that is not nil.
+func (p *memoryPool) open(limit int, b *memoryBudget) {
+	if b == nil {
+		b = &memoryBudget{limit: limit, pools: make(map[*memoryPool]struct{})}
+	}
+	p.memoryBudget = b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pools[p] = struct{}{}
 }
 
 // share is what the connections of one address hold together. Guarded by the pool's mutex.
@@ -114,7 +133,7 @@ type share struct {
 }
 
 // shareOf is the share of a connection of peer, until dropShare.
-func (p *memoryPool) shareOf(peer netip.Addr) *share {
+func (p *memoryBudget) shareOf(peer netip.Addr) *share {
 	peer = fair.PeerKey(peer)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +149,7 @@ func (p *memoryPool) shareOf(peer netip.Addr) *share {
 	return s
 }
 
-func (p *memoryPool) dropShare(s *share) {
+func (p *memoryBudget) dropShare(s *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.conns--; s.conns == 0 {
@@ -162,6 +181,7 @@ func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 			m := p.free[class][l-1]
 			p.free[class] = p.free[class][:l-1]
 			p.idle -= size
+			p.out += size
 			m.out = true
 			if held != nil {
 				m.held = held
@@ -173,7 +193,7 @@ func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 		}
 	}
 	if p.total+size > p.limit && p.idle > 0 {
-		p.release() // what lies idle in other classes must not keep this one waiting
+		p.release() // what lies idle in other classes and pools must not keep this one waiting
 	}
 	if p.total+size > p.limit {
 		total := p.total
@@ -181,6 +201,7 @@ func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 		return nil, fmt.Errorf("%w: %d bytes wanted, %d of %d in use", ErrNoMemory, size, total, p.limit)
 	}
 	p.total += size
+	p.out += size
 	m := &Memory{ep: e, class: class, out: true}
 	if held != nil {
 		m.held = held
@@ -192,6 +213,7 @@ func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 	if err != nil {
 		p.mu.Lock()
 		p.total -= size
+		p.out -= size
 		if held != nil {
 			*held -= size
 		}
@@ -215,6 +237,7 @@ func (e *Endpoint) putMemory(m *Memory) {
 		panic("engine: memory freed twice")
 	}
 	m.out = false
+	p.out -= size
 	if m.held != nil {
 		*m.held -= size
 		m.held = nil
@@ -244,6 +267,7 @@ func (e *Endpoint) charge(n int, held *int) error {
 		return fmt.Errorf("%w: a message of %d bytes for a peer that has %d, %d are free", ErrNoMemory, n, *held, free)
 	}
 	p.total += n
+	p.out += n
 	*held += n
 	return nil
 }
@@ -252,21 +276,29 @@ func (e *Endpoint) discharge(n int, held *int) {
 	e.pool.mu.Lock()
 	defer e.pool.mu.Unlock()
 	e.pool.total -= n
+	e.pool.out -= n
 	*held -= n
 }
 
-// MemoryInUse is the bytes handed out and not given back.
+// MemoryInUse is the bytes of e handed out and not given back.
 func (e *Endpoint) MemoryInUse() int {
 	e.pool.mu.Lock()
 	defer e.pool.mu.Unlock()
-	return e.pool.total - e.pool.idle
+	return e.pool.out
 }
 
-// short tells that three quarters of the memory are handed out.
-func (p *memoryPool) short() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.total-p.idle > p.limit/4*3
+// short reports that three quarters of the memory are handed out.
+func (b *memoryBudget) short() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total-b.idle > b.limit/4*3
+}
+
+// release frees what is idle in every pool. Called with mu held.
+func (b *memoryBudget) release() {
+	for p := range b.pools {
+		p.empty()
+	}
 }
 
 // drain frees what is idle, now and from now on.
@@ -274,17 +306,19 @@ func (p *memoryPool) drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	p.release()
+	p.empty()
+	delete(p.pools, p)
 }
 
-// release frees what is idle. Called with mu held.
-func (p *memoryPool) release() {
+// empty frees what is idle. Called with mu held.
+func (p *memoryPool) empty() {
 	for class := range p.free {
 		for _, m := range p.free[class] {
-			p.total -= len(m.reg.Bytes())
+			n := len(m.reg.Bytes())
+			p.total -= n
+			p.idle -= n
 			m.reg.Release()
 		}
 		p.free[class] = nil
 	}
-	p.idle = 0
 }

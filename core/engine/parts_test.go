@@ -362,17 +362,17 @@ func TestConfig(t *testing.T) {
 		{"inline", Config{Inline: 16 << 10}}, {"credits", Config{Credits: -1}}, {"credits", Config{Credits: 1 << 15}},
 		{"limits", Config{SegLen: -1}}, {"timeouts", Config{CallTimeout: -time.Second}},
 	} {
-		_, err := newConn(e, tc.cfg, true)
+		_, err := newConn(e.own, tc.cfg, true)
 		var ce *ConfigError
 		if !errors.As(err, &ce) || ce.Field != tc.field {
 			t.Errorf("%+v: %v", tc.cfg, err)
 		}
 	}
-	c, err := newConn(e, Config{Inline: 1024, MaxVersion: 1}, true)
+	c, err := newConn(e.own, Config{Inline: 1024, MaxVersion: 1}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newConn(e, Config{}, true); !errors.Is(err, verbs.ErrNoReceives) {
+	if _, err := newConn(e.own, Config{}, true); !errors.Is(err, verbs.ErrNoReceives) {
 		t.Errorf("140 receives out of 100: %v", err)
 	}
 	c.unborn()

@@ -16,6 +16,7 @@ type sharedReceives struct {
 	base   int            // bytes of a receive that has not grown
 	most   int            // bytes that one may grow to
 	budget int            // bytes of all together
+	limit  int            // of all together
 	fixed  bool           // the pool cannot replace what is posted
 
 	mu       sync.Mutex // guards what follows
@@ -23,6 +24,20 @@ type sharedReceives struct {
 	reserved int
 	grown    map[int]int // connections that need longer ones than base, by size
 }
+
+// ReceivesError is a connection that finds too few receives at its endpoint: the endpoint's other connections have
+// them. Fewer credits (Config.Credits), more receives (EndpointConfig.Receives) or another endpoint help.
+type ReceivesError struct {
+	Want     int // by the connection
+	Reserved int // by the others
+	Limit    int // of the endpoint
+}
+
+func (e *ReceivesError) Error() string {
+	return fmt.Sprintf("a connection needs %d receives, but %d of the endpoint's %d are reserved by its other connections", e.Want, e.Reserved, e.Limit)
+}
+
+func (e *ReceivesError) Unwrap() error { return verbs.ErrNoReceives }
 
 // reserve takes n receives for a connection.
 func (s *sharedReceives) reserve(n int) error {
@@ -32,9 +47,12 @@ func (s *sharedReceives) reserve(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.size > s.base && (s.reserved+n)*s.size > s.budget {
-		return fmt.Errorf("%d receives of %d bytes wanted, %d are reserved: %w", n, s.size, s.reserved, verbs.ErrNoReceives)
+		return &ReceivesError{Want: n, Reserved: s.reserved, Limit: s.budget / s.size}
 	}
-	if err := s.pool.Reserve(n); err != nil {
+	switch err := s.pool.Reserve(n); {
+	case errors.Is(err, verbs.ErrNoReceives):
+		return &ReceivesError{Want: n, Reserved: s.reserved, Limit: s.limit}
+	case err != nil:
 		return err
 	}
 	s.reserved += n

@@ -35,7 +35,7 @@ func TestSharedReceives(t *testing.T) {
 		{func() error { return s.grow(16384, 65536) }, "", 65536},
 		{func() error { return s.grow(0, 65537) }, "more than half", 65536},
 		{func() error { return s.reserve(8) }, "", 65536},
-		{func() error { return s.reserve(1) }, verbs.ErrNoReceives.Error(), 65536},
+		{func() error { return s.reserve(1) }, "16 of the endpoint's 16 are reserved", 65536},
 		{func() error { s.shrink(65536); return nil }, "", 8192},
 		{func() error { return s.reserve(112) }, "", 8192},
 		{func() error { return s.grow(0, 8193) }, "more than half", 8192},

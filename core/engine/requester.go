@@ -52,8 +52,8 @@ type Call struct {
 	Moved  []xdr.Moved
 
 	pool    *CallPool
-	ep      *Endpoint // whose memory it uses, until Free
-	index   uint32    // in Conn.calls
+	group   *Group // whose memory it uses, until Free
+	index   uint32 // in Conn.calls
 	wake    chan struct{}
 	settled atomic.Bool // Do has something to look at: set with Conn.mu held
 	gaveUp  atomic.Bool // it has waited for CallTimeout
@@ -182,9 +182,9 @@ func (call *Call) Free() {
 	case <-call.wake:
 	default:
 	}
-	if ep := call.ep; ep != nil {
-		call.ep = nil
-		ep.gate.leave()
+	if g := call.group; g != nil {
+		call.group = nil
+		g.gate.leave()
 	}
 	if cap(call.inline) <= 64<<10 {
 		call.pool.free.Put(call)
@@ -226,14 +226,14 @@ func (c *Conn) doRecorded(ctx context.Context, call *Call) error {
 }
 
 func (c *Conn) do(ctx context.Context, call *Call) error {
-	if call.ep != c.ep {
-		if !c.ep.gate.enter() {
+	if call.group != c.group {
+		if !c.group.gate.enter() {
 			return &LostError{Err: errEndpointClosed}
 		}
-		if call.ep != nil {
-			call.ep.gate.leave()
+		if call.group != nil {
+			call.group.gate.leave()
 		}
-		call.ep = c.ep
+		call.group = c.group
 	}
 	call.gaveUp.Store(false) // a timeout on another connection
 	call.replans = 0

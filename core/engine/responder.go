@@ -109,7 +109,7 @@ var requestPool = sync.Pool{New: func() any { return &Request{Header: new(wire.H
 func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release loan) (taken bool) {
 	c := in.c
 	body, why := c.admit(h, payload)
-	if why == nil && !c.ep.gate.enter() {
+	if why == nil && !c.group.gate.enter() {
 		why = errSilent
 	}
 	if why != nil {
@@ -677,7 +677,7 @@ func (r *Request) finish() {
 	r.conn = nil
 	requestPool.Put(r)
 	after()
-	c.ep.gate.leave()
+	c.group.gate.leave()
 }
 
 // dropSources gives back what planReply has taken to send from.

@@ -254,7 +254,7 @@ func (c *Conn) Closing() bool {
 func (c *Conn) ask() {
 	c.mu.Lock()
 	call := c.live.head
-	if call == nil || c.down || c.neg.State != NegSettled || !c.credits.free() || !c.waiting.empty() || !c.ep.gate.enter() {
+	if call == nil || c.down || c.neg.State != NegSettled || !c.credits.free() || !c.waiting.empty() || !c.group.gate.enter() {
 		c.mu.Unlock()
 		return
 	}
@@ -262,11 +262,11 @@ func (c *Conn) ask() {
 	h, ok := nullCall(call.Msg.Bytes(), c.cfg.NextXID())
 	if !ok || c.pending.at(h.XID) != nil {
 		c.mu.Unlock()
-		c.ep.gate.leave()
+		c.group.gate.leave()
 		p.Free()
 		return
 	}
-	p.ep, p.XID = c.ep, h.XID
+	p.group, p.XID = c.group, h.XID
 	h.Append(&p.Msg)
 	p.head = wire.Header{
 		XID: p.XID, Version: c.neg.Version, Credit: uint32(c.cfg.Credits), Direction: wire.Call, Proc: wire.Msg,
