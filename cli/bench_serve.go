@@ -116,7 +116,7 @@ func (s *benchServer) listen(ctx context.Context, url string, opts ...rpc.Listen
 	s.serving++
 	go func() { s.failed <- s.Serve(context.WithoutCancel(ctx), l) }()
 	bound, err := target(l.URL())
-	t.Address = bound.Address
+	t.Scheme, t.Address = bound.Scheme, bound.Address
 	return t, err
 }
 

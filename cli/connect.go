@@ -178,11 +178,20 @@ func advise(t rpc.Target, err error) error {
 	var dns *net.DNSError
 	var op *net.OpError
 	var rejected *verbs.RejectedError
+	var none *rpc.NoRouteError
+	if errors.As(err, &none) && len(none.Tried) == 1 && none.Err == nil && err.Error() == none.Error() {
+		only := none.Tried[0] // what else the error says is on the line already
+		err, t = only.Err, rpc.Target{Scheme: only.Route.Scheme, Address: only.Route.Address}
+	}
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &none) && len(none.Tried) > 1 && !errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s: none of the ways there works: %w", server, trim(err, t))
+	case errors.As(err, &unknown) && unknown.Key == "local":
+		return usageError{fmt.Errorf("%s: ?local=%s: want %s; rpcrdma providers -v lists devices and addresses", server, unknown.Value, unknown.Want)}
 	case errors.As(err, &unknown):
-		return usageError{fmt.Errorf("%s: %w; rpcrdma providers -v lists the options", server, unknown)}
+		return usageError{fmt.Errorf("%s: %w; rpcrdma providers -v lists the options", server, trim(unknown, t))}
 	case errors.Is(err, context.Canceled):
 		return errInterrupted
 	case errors.As(err, &dns):

@@ -16,6 +16,8 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/cli/demo"
 	"github.com/rpcrdma/rpcrdma/config"
+	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
 func newDemo() *cobra.Command {
@@ -44,10 +46,16 @@ source goes along once if there is a Go here.`,
 				return err
 			}
 			o.Self, o.Errs = []string{self, "demo"}, cmd.ErrOrStderr()
+			if !cmd.Flags().Changed("listen") && !linked(defaultFabric) {
+				return usagef("the demo runs over %s, which is not linked into this program; name another provider by --listen: there are %s", defaultFabric, strings.Join(verbs.Schemes(), ", "))
+			}
 			if t, err := target(o.Listen); err != nil {
 				return err
 			} else if t.Scheme == "tcp" || t.Scheme == "loopback" {
 				return usagef("--listen %s: the demo moves data by RDMA between two processes: want another provider, such as %s", o.Listen, demoListen)
+			}
+			if rest, ok := strings.CutPrefix(o.Listen, rpc.SchemeAny+"://"); ok {
+				o.Listen = defaultFabric + "://" + rest
 			}
 			c, err := loadConfig(configFile)
 			if err != nil {
@@ -118,7 +126,7 @@ func conclude(w io.Writer, r *demo.Report, asJSON bool) error {
 	return nil
 }
 
-const demoListen = "iwarp://127.0.0.1:0"
+const demoListen = defaultFabric + "://127.0.0.1:0"
 
 // demoRole is one of the demo's processes. Interrupts are the parent's business: it ends
 // its children's input.

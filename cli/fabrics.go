@@ -6,14 +6,10 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-
-	// The fabrics of the stock program. A program of one's own may link fewer, or more.
-	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
-	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
 )
 
-// resolver finds the fabrics of the command line's addresses: as the scheme says, and for rdma://, without a
-// configuration that chooses, the default fabric.
+// resolver finds the fabrics of the command line's addresses: the provider that the scheme names, among those that the
+// program links, and for rdma:// the default fabric.
 var resolver rpc.Resolver = fabrics{}
 
 // defaultFabric is the scheme of the provider that needs no hardware.
@@ -45,16 +41,21 @@ func (fabrics) ListenRoutes(ctx context.Context, t rpc.Target) ([][]rpc.Route, e
 	return rpc.Registered.ListenRoutes(ctx, t)
 }
 
-// chosen is t with the fabric that stands for rdma.
+// chosen is t with the fabric that rdma stands for.
 func chosen(t rpc.Target) (rpc.Target, error) {
 	if t.Scheme != rpc.SchemeAny {
 		return t, nil
 	}
-	if _, ok := verbs.Lookup(defaultFabric); !ok {
-		return t, &rpc.TargetError{Target: t.String(), Problem: "rdma:// stands for " + defaultFabric + "://, which is not linked into this program; name a fabric by the scheme: " + schemes()}
+	if !linked(defaultFabric) {
+		return t, &rpc.TargetError{Target: t.String(), Problem: "rdma stands for " + defaultFabric + " here, which is not linked into this program; name another fabric by the scheme: " + schemes()}
 	}
 	t.Scheme = defaultFabric
 	return t, nil
+}
+
+func linked(scheme string) bool {
+	_, ok := verbs.Lookup(scheme)
+	return ok
 }
 
 // schemes lists those of an address.

@@ -57,6 +57,10 @@ func newProviders() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), reports)
 			}
+			if len(reports) == 0 {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "this program links no provider: addresses can be tcp:// only")
+				return err
+			}
 			for _, r := range reports {
 				r.print(cmd.OutOrStdout(), verbose)
 			}

@@ -15,5 +15,5 @@
 // The parent believes nobody: it compares three digests of every file: of the source, of what the
 // client received, and of what the server stored again.
 //
-// Imports: core/rpc, core/ext, extensions, props, ulp/nfs, the providers that a target names.
+// Imports: core/rpc, core/ext, extensions, props, ulp/nfs, no provider.
 package demo

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
@@ -129,7 +131,11 @@ func (s *server) add(ctx context.Context, cfg serverConfig, e export) (url strin
 // listen serves what register registers.
 func (s *server) listen(ctx context.Context, cfg serverConfig, inline int, register func(*rpc.Server)) (url string, err error) {
 	l, err := rpc.Listen(ctx, cfg.Listen, rpc.WithInline(inline), rpc.WithCredits(cfg.Credits), rpc.WithExtensions(s.loaded.Set()))
-	if err != nil {
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op): // what the layers above it add, the address, is said here
+		return "", fmt.Errorf("cannot listen on %s: %w", cfg.Listen, op.Err)
+	case err != nil:
 		return "", err
 	}
 	r := rpc.NewServer(rpc.WithLog(s.log))

@@ -382,6 +382,7 @@ func TestTargets(t *testing.T) {
 		{"loopback://h:1", ""},
 		{"loopback://[::1]:5/a/b?local=x&y=z", ""},
 		{"tcp://h", ""},
+		{"TCP://h", ""}, // RFC 3986 §3.1
 		{"nonsense", "scheme"},
 		{"nope://h:1", ""}, // a resolver's to know
 		{"://h:1", "scheme"},
@@ -398,6 +399,11 @@ func TestTargets(t *testing.T) {
 		}
 		if tc.want != "" && err != nil && !bytes.Contains([]byte(err.Error()), []byte(tc.want)) {
 			t.Errorf("%s: %q does not speak of %q", tc.in, err, tc.want)
+		}
+	}
+	for in, want := range map[string]string{"TCP://h": "tcp://h:2049", "iWARP://h/p": "iwarp://h:20049/p"} {
+		if got, err := rpc.ParseTarget(in); err != nil || got.String() != want {
+			t.Errorf("%s is %s, %v, want %s", in, got, err, want)
 		}
 	}
 	c := dial(t, "loopback://127.0.0.1:9")

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -116,6 +118,9 @@ func registeredRoute(t Target) (Route, error) {
 	if t.Scheme == schemeTCP {
 		if len(t.Options) > 0 {
 			return r, &TargetError{t.String(), "tcp takes no options but local"}
+		}
+		if _, err := netip.ParseAddr(t.Local); t.Local != "" && err != nil {
+			return r, &TargetError{t.String(), fmt.Sprintf("local address %q: want an IP address of this machine", t.Local)}
 		}
 		return r, nil
 	}

@@ -326,9 +326,10 @@ func TestBadRoutes(t *testing.T) {
 // TestRegistered: the default resolver knows the providers that are linked, and tcp.
 func TestRegistered(t *testing.T) {
 	for in, want := range map[string]string{
-		"nope://h:1":         `address "nope://h:1": unknown provider "nope"; known here: `,
-		"rdma://h:1":         `address "rdma://h:1": no configuration chooses the fabric of an rdma:// address here; name it by the scheme: `,
-		"tcp://h:1?crc=true": "tcp takes no options but local",
+		"nope://h:1":           `address "nope://h:1": unknown provider "nope"; known here: `,
+		"rdma://h:1":           `address "rdma://h:1": no configuration chooses the fabric of an rdma:// address here; name it by the scheme: `,
+		"tcp://h:1?crc=true":   "tcp takes no options but local",
+		"tcp://h:1?local=eth0": `local address "eth0": want an IP address of this machine`,
 	} {
 		var bad *rpc.TargetError
 		if _, err := rpc.NewClient(in); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
@@ -525,7 +526,8 @@ func TestListenLocal(t *testing.T) {
 	if !l.Addr().Addr().IsLoopback() {
 		t.Errorf("it is bound to %v", l.Addr())
 	}
-	c := dial(t, "tcp://127.0.0.1:1?local=nonsense")
+	route := rpc.Route{Scheme: "tcp", Address: "127.0.0.1:1", Local: "nonsense"}
+	c := dial(t, anywhere, rpc.WithResolver(&chosen{dial: []rpc.Route{route}}))
 	if err := ask(t, c); err == nil || !strings.Contains(err.Error(), `local address "nonsense"`) {
 		t.Errorf("%v", err)
 	}

@@ -36,8 +36,7 @@ func ParseTarget(s string) (Target, error) {
 	bad := func(format string, a ...any) (Target, error) {
 		return Target{}, &TargetError{s, fmt.Sprintf(format, a...)}
 	}
-	scheme, _, ok := strings.Cut(s, "://")
-	if !ok || scheme == "" {
+	if scheme, _, ok := strings.Cut(s, "://"); !ok || scheme == "" {
 		return bad("want scheme://host:port, such as tcp://host:2049")
 	}
 	u, err := url.Parse(s)
@@ -59,11 +58,11 @@ func ParseTarget(s string) (Target, error) {
 		return bad("port %q: want 0 to 65535", port)
 	} else if port == "" {
 		port = DefaultPort
-		if scheme == schemeTCP {
+		if u.Scheme == schemeTCP {
 			port = defaultTCPPort
 		}
 	}
-	t := Target{Scheme: scheme, Address: net.JoinHostPort(host, port), Path: u.Path}
+	t := Target{Scheme: u.Scheme, Address: net.JoinHostPort(host, port), Path: u.Path}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return bad("%v", err)

@@ -42,8 +42,9 @@ var arrows = []struct {
 	{"ulp", with(low, "core/rpc", "core/binding", "core/rpcmsg", "core/rpcbind")},
 	{"config", with(low, "providers", "extensions")},
 
-	{"cli", []string{"config", "gateway", "ulp", "tracing", "props", "extensions", "providers", "core"}},
-	{"cmd/rpcrdma", []string{"cli"}},
+	{"cli", []string{"config", "gateway", "ulp", "tracing", "props", "extensions", "core"}},                  // no provider: main links them
+	{"cli/capture", []string{"core", "providers/iwarp/ddp", "providers/iwarp/mpa", "providers/iwarp/rdmap"}}, // formats alone
+	{"cmd/rpcrdma", []string{"cli", "providers"}},
 	{"cmd/rpcrdma-ext", []string{"extensions/sdk", "extensions/x", "props"}},
 
 	{"test", []string{"config", "gateway", "ulp", "tracing", "props", "extensions", "providers", "core", "cli", "test"}},
