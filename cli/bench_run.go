@@ -142,11 +142,15 @@ func (f *benchFlags) run(cmd *cobra.Command, url string) (err error) {
 		}
 		defer s.close()
 		f.metrics.watch(ofServer(s.Server))
-		if t, err = s.listen(cmd.Context(), url, rpc.ConnOptions(opts...)); err != nil {
+		ls, err := s.listen(cmd.Context(), url, rpc.ConnOptions(opts...))
+		if err != nil {
 			return err
 		}
 		_, query, _ := strings.Cut(url, "?")
-		server = t.String() + "?" + query
+		server = ls[0].URL() + "?" + query
+		if t, err = target(server); err != nil {
+			return err
+		}
 	}
 	client, err := rpc.NewClient(server, rpc.ConnOptions(opts...), rpc.WithConnections(f.conns), rpc.WithRetransmits(-1),
 		rpc.WithCallTimeout(f.timeout), rpc.WithTCPRecord(bench.MaxPayload+64<<10))

@@ -68,12 +68,14 @@ func (f *benchServeFlags) run(cmd *cobra.Command) (err error) {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	defer s.close()
 	for _, url := range f.listen {
-		t, err := s.listen(ctx, url, append(limits, rpc.ConnOptions(opts...))...)
+		ls, err := s.listen(ctx, url, append(limits, rpc.ConnOptions(opts...))...)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "listening on %s\n", t); err != nil {
-			return err // who is to connect does not learn where
+		for _, l := range ls {
+			if _, err := fmt.Fprintln(out, "listening on", l.URL()); err != nil {
+				return err // who is to connect does not learn where
+			}
 		}
 	}
 	select {
@@ -103,21 +105,21 @@ func newBenchServer(n int, opts ...rpc.ServerOption) (*benchServer, error) {
 	return s, nil
 }
 
-// listen binds and serves url, and returns it with the address that was bound.
-func (s *benchServer) listen(ctx context.Context, url string, opts ...rpc.ListenOption) (rpc.Target, error) {
+// listen binds and serves url, on every fabric that has it.
+func (s *benchServer) listen(ctx context.Context, url string, opts ...rpc.ListenOption) ([]*rpc.Listener, error) {
 	t, err := target(url)
 	if err != nil {
-		return t, err
+		return nil, err
 	}
-	l, err := rpc.Listen(ctx, url, append(bench.ListenOptions(), opts...)...)
+	ls, err := rpc.ListenAll(ctx, url, append(bench.ListenOptions(), opts...)...)
 	if err != nil {
-		return t, fmt.Errorf("cannot listen: %w", advise(t, err))
+		return nil, fmt.Errorf("cannot listen: %w", advise(t, err))
 	}
-	s.serving++
-	go func() { s.failed <- s.Serve(context.WithoutCancel(ctx), l) }()
-	bound, err := target(l.URL())
-	t.Scheme, t.Address = bound.Scheme, bound.Address
-	return t, err
+	for _, l := range ls {
+		s.serving++
+		go func() { s.failed <- s.Serve(context.WithoutCancel(ctx), l) }()
+	}
+	return ls, nil
 }
 
 // close ends every connection and waits for the listeners.

@@ -54,7 +54,7 @@ source goes along once if there is a Go here.`,
 			} else if t.Scheme == "tcp" || t.Scheme == "loopback" {
 				return usagef("--listen %s: the demo moves data by RDMA between two processes: want another provider, such as %s", o.Listen, demoListen)
 			}
-			if rest, ok := strings.CutPrefix(o.Listen, rpc.SchemeAny+"://"); ok {
+			if scheme, rest, _ := strings.Cut(o.Listen, "://"); strings.EqualFold(scheme, rpc.SchemeAny) {
 				o.Listen = defaultFabric + "://" + rest
 			}
 			c, err := loadConfig(configFile)

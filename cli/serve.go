@@ -202,7 +202,10 @@ func (f *serveFlags) handleKey(errs io.Writer) ([]byte, error) {
 
 // anyRDMA tells whether one of the addresses is not plain TCP.
 func anyRDMA(urls []string) bool {
-	return slices.ContainsFunc(urls, func(u string) bool { return !strings.HasPrefix(u, "tcp:") })
+	return slices.ContainsFunc(urls, func(u string) bool {
+		t, err := target(u)
+		return err == nil && t.Scheme != "tcp"
+	})
 }
 
 // grace is how long calls in progress may take once the server is told to end.
@@ -217,17 +220,17 @@ func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount s
 			l.Close()
 		}
 	}()
-	bind := func(url string) (*rpc.Listener, error) {
+	bind := func(url string) ([]*rpc.Listener, error) {
 		t, err := target(url)
 		if err != nil {
 			return nil, err
 		}
-		l, err := rpc.Listen(ctx, url, opts...)
+		ls, err := rpc.ListenAll(ctx, url, opts...)
 		if err != nil {
 			return nil, fmt.Errorf("cannot listen: %w", advise(t, err))
 		}
-		listeners = append(listeners, l)
-		return l, nil
+		listeners = append(listeners, ls...)
+		return ls, nil
 	}
 	for _, url := range f.listen {
 		if _, err := bind(url); err != nil {
@@ -237,10 +240,12 @@ func (f *serveFlags) serve(cmd *cobra.Command, server *rpc.Server, what, mount s
 	nfs := listeners
 	var mounts *rpc.Listener
 	if mount != "" {
-		switch mounts, err = bind(mount); {
-		case err != nil && chosen:
+		switch ls, err := bind(mount); {
+		case err == nil:
+			mounts = ls[0] // tcp is one fabric
+		case chosen:
 			return err
-		case err != nil: // our own idea: the rest works without
+		default: // our own idea: the rest works without
 			fmt.Fprintf(cmd.ErrOrStderr(), "rpcrdma: MOUNT is not served by TCP: %s; choose an address with --mount-listen\n", oneLine(err))
 		}
 	}

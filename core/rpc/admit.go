@@ -15,7 +15,7 @@ import (
 // DefaultConnectionLimit is WithConnectionLimit's where none is set.
 const DefaultConnectionLimit = 1024
 
-// WithAdmit refuses connections from addresses for which admit returns false (listeners), before anything is kept for them: on
+// WithAdmit refuses connections from addresses for which admit returns false, before anything is kept for them: on
 // tcp:// and iwarp:// they are closed as soon as the kernel hands them over. Listener.Refused counts them. IPv4 addresses
 // come in their own form; IPv6 addresses may have a zone. It is called by several goroutines, for every connection, and must not block.
 // Default: all are admitted.

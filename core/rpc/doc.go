@@ -26,7 +26,11 @@
 // Options have types by what they set up: a ClientOption, a ListenOption, a ServerOption or a BackchannelOption. Some are
 // several of these, as a ConnOption is one of clients and of listeners. One that is given elsewhere does not compile.
 //
-// Fabrics come in by import: a program that wants iwarp:// imports providers/iwarp.
+// Fabrics come in by import: a program that uses iwarp:// imports providers/iwarp. A target names what is to be reached; a
+// Resolver turns it into routes, each of one provider. By default there is one, of the provider that the scheme names;
+// WithResolver sets another resolver, such as one by which a configuration chooses the fabric of rdma://. A dial tries the
+// routes in order, and goes on to the next only where a route itself fails, not where a peer has answered: see NoRouteError.
+//
 // Imports: engine, binding, rpcmsg, xdr, verbs, obs; no program of RPC's, no
 // configuration file, no tracer.
 package rpc
