@@ -190,7 +190,7 @@ func (f *benchFlags) measure(cmd *cobra.Command, t rpc.Target, client *rpc.Clien
 		end()
 		if !head { // known only once a call was answered
 			head = true
-			if conns := client.Conns(); len(conns) > 0 {
+			if conns := client.Conns(); len(conns) > 0 && conns[0].Version() != 0 {
 				first += fmt.Sprintf(", version %d", conns[0].Version())
 			}
 			fmt.Fprintln(out, first)

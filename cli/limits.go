@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/watch"
 )
 
 // limitFlags bound what clients can make a server hold (docs/limits.md).
@@ -23,7 +23,7 @@ func (f *limitFlags) addLimits(flags *pflag.FlagSet) {
 func (f *limitFlags) addLimitsOf(flags *pflag.FlagSet, conns int, perAddr string) {
 	flags.IntVar(&f.conns, "max-conns", conns, "most connections on each address it listens on")
 	flags.IntVar(&f.perAddr, "max-conns-per-addr", 0, "most of them from one client address (default: "+perAddr+")")
-	flags.DurationVar(&f.idle, "idle-timeout", engine.DefaultServerIdle, "end connections that carry no call for so long; 0 for never")
+	flags.DurationVar(&f.idle, "idle-timeout", watch.DefaultServerIdle, "end connections that carry no call for so long; 0 for never")
 }
 
 // limits are the options that the flags stand for.

@@ -189,7 +189,9 @@ func (f *pingFlags) loop(ctx context.Context, client *rpc.Client, t rpc.Target, 
 			r.Times = append(r.Times, micros(took))
 			how := ""
 			for _, c := range client.Conns() {
-				r.ProtocolVersion = c.Version()
+				if r.ProtocolVersion = c.Version(); r.ProtocolVersion == 0 {
+					continue // tcp
+				}
 				how = fmt.Sprintf(" rpcrdma_version=%d credits=%d", r.ProtocolVersion, c.Counters().Granted)
 			}
 			if _, err := fmt.Fprintf(out, "reply from %s: seq=%d time=%.3f ms%s\n", t.Address, seq, micros(took)/1000, how); err != nil {

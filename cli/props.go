@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/extensions"
 	"github.com/rpcrdma/rpcrdma/props"
 )
@@ -170,7 +170,7 @@ type propsSession struct {
 	out    io.Writer
 
 	props *props.Extension
-	conn  *engine.Conn
+	conn  transport.Conn
 }
 
 func (s *propsSession) run(ctx context.Context, client *rpc.Client, asks []props.Asking) (*propsReport, error) {

@@ -1,14 +1,17 @@
 // Package core holds no code. Its folders, from the bottom up, none importing one above it:
 //
-//	xdr      RFC 4506: cursor and writer, bulk items by position
-//	obs      events and counters
-//	verbs    what a fabric offers: the provider contract
-//	rpcmsg   RFC 5531: call and reply headers, authentication, record marking
-//	wire     RPC-over-RDMA transport headers of both versions, CM private data
-//	binding  what an upper-layer binding says of a procedure
-//	chunk    a message's way: inline, chunks, long; and back
-//	engine   one connection: negotiation, credits, transfers, fencing
-//	rpc      clients and servers: what programs import
+//	xdr        RFC 4506: cursor and writer, bulk items by position
+//	obs        events and counters
+//	verbs      what a fabric offers: the provider contract
+//	rpcmsg     RFC 5531: call and reply headers, authentication, record marking
+//	wire       RPC-over-RDMA transport headers of both versions, CM private data
+//	binding    what an upper-layer binding says of a procedure
+//	chunk      a message's way: inline, chunks, long; and back
+//	transport  what rpc needs of a connection: calls, requests, memory, errors
+//	watch      when a connection is idle, stalled or mute
+//	engine     one connection of RPC-over-RDMA: negotiation, credits, transfers, fencing
+//	tcp        one connection of TCP with record marking
+//	rpc        clients and servers: what programs import
 //
 // Words that are ours, not the specifications':
 //

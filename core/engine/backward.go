@@ -2,58 +2,27 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
-// BackwardLevel is how much of backward calls, those that a server makes to its client, the client takes:
-// rpcrdma2_bkreqsup of the v2 draft §5.2.2. In version 1 the program above says whether there is any
-// support (RFC 8167 §6), and BackwardGeneral is BackwardInline.
-type BackwardLevel uint8
-
-const (
-	BackwardDefault BackwardLevel = iota // BackwardInline (D-23)
-	BackwardNone                         // none is sent, and one that comes is dropped
-	BackwardInline                       // inline messages, without chunks
-	BackwardGeneral                      // all that forward calls can be; version 2
-)
-
-func (l BackwardLevel) String() string {
-	switch l {
-	case BackwardNone:
-		return "none"
-	case BackwardInline, BackwardDefault:
-		return "inline"
-	case BackwardGeneral:
-		return "general"
-	}
-	return fmt.Sprintf("level %d", uint8(l))
-}
-
-// BackwardError tells why a backward call was not sent.
-type BackwardError struct{ Why string }
-
-func (e *BackwardError) Error() string { return "backward call not sent: " + e.Why }
-
 var (
-	errBackwardNone  = &BackwardError{"the client takes none (level none)"}
-	errBackwardOff   = &BackwardError{"no receives are kept for the replies (backward credits)"}
-	errBackwardEarly = &BackwardError{"the client has not called yet, so no version stands"}
+	errBackwardNone  = &transport.BackwardError{Why: "the client takes none (level none)"}
+	errBackwardOff   = &transport.BackwardError{Why: "no receives are kept for the replies (backward credits)"}
+	errBackwardEarly = &transport.BackwardError{Why: "the client has not called yet, so no version stands"}
 )
 
-// SetBackward sets the level of a connection that is up. At a client: what it takes from now on; the
-// caller has told the server, or will when this has returned. At a server: what its client has
-// said. It counts for calls that come, or are planned, after it.
-func (c *Conn) SetBackward(l BackwardLevel) error {
+// SetBackward implements transport.Backlink.
+func (c *Conn) SetBackward(l transport.BackwardLevel) error {
 	switch {
-	case l == BackwardDefault:
-		l = BackwardInline
-	case l > BackwardGeneral:
+	case l == transport.BackwardDefault:
+		l = transport.BackwardInline
+	case l > transport.BackwardGeneral:
 		return &ConfigError{"backward level", "want none, inline or general"}
 	}
-	if c.client && l > BackwardNone && c.allows() == 0 {
+	if c.client && l > transport.BackwardNone && c.allows() == 0 {
 		return &ConfigError{"backward level", "none: the connection has no receives for backward calls"}
 	}
 	c.mu.Lock()
@@ -65,8 +34,8 @@ func (c *Conn) SetBackward(l BackwardLevel) error {
 	return nil
 }
 
-// Backward is the connection's level, as Config or SetBackward has it.
-func (c *Conn) Backward() BackwardLevel {
+// Backward is the connection's level, as Config or SetBackward has it: it implements transport.Backlink.
+func (c *Conn) Backward() transport.BackwardLevel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.level
@@ -97,7 +66,7 @@ func (c *Conn) mayCallBack() error {
 	switch {
 	case c.asks() == 0:
 		return errBackwardOff
-	case c.level == BackwardNone:
+	case c.level == transport.BackwardNone:
 		return errBackwardNone
 	case c.stands() == 0: // a server never speaks first
 		return errBackwardEarly
@@ -106,8 +75,8 @@ func (c *Conn) mayCallBack() error {
 }
 
 // inlineOnly tells whether backward calls may have no chunks.
-func (c *Conn) inlineOnly(version uint32, level BackwardLevel) bool {
-	return version == wire.Version1 || level != BackwardGeneral
+func (c *Conn) inlineOnly(version uint32, level transport.BackwardLevel) bool {
+	return version == wire.Version1 || level != transport.BackwardGeneral
 }
 
 var errNoChunks = errors.New("chunks in a backward call")
@@ -127,9 +96,9 @@ func noChunks(h *wire.Header) wire.ErrorBody {
 }
 
 // callable is what the admission of a call depends on. Within Complete, without mu: forward calls take no lock for it.
-func (c *Conn) callable() (Negotiation, BackwardLevel) {
+func (c *Conn) callable() (Negotiation, transport.BackwardLevel) {
 	if !c.client {
-		return c.neg, BackwardNone
+		return c.neg, transport.BackwardNone
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,7 +26,7 @@ const (
 	blameMemory = time.Minute
 )
 
-func (e *Endpoint) blame(c *Conn, r *Request) {
+func (e *Endpoint) blame(c *Conn, r *request) {
 	b := &e.blames
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 )
 
 // await waits until call is settled. Where the provider can, one waiting caller reads the
 // connection for all (leader and followers); one that leaves the lead wakes
-// another. An error ends Do: the context's or ErrTimeout, in an *OrphanError.
-func (c *Conn) await(ctx context.Context, call *Call) error {
+// another. An error ends Do: the context's or transport.ErrTimeout, in an *transport.OrphanError.
+func (c *Conn) await(ctx context.Context, call *call) error {
 	var stop func() bool
 	for !call.settled.Load() && !call.over(ctx) {
 		if !c.takeLead(call) {
@@ -44,13 +45,13 @@ func (c *Conn) await(ctx context.Context, call *Call) error {
 }
 
 // over tells whether call's caller wants no more of it.
-func (call *Call) over(ctx context.Context) bool {
+func (call *call) over(ctx context.Context) bool {
 	return call.gaveUp.Load() || ctx.Err() != nil
 }
 
 // takeLead makes call's caller the leader, or else one of followers: it is to wait. Who has become one
 // looks once more whether there is a leader, so that no leader leaves between the two unseen.
-func (c *Conn) takeLead(call *Call) bool {
+func (c *Conn) takeLead(call *call) bool {
 	if c.driver == nil || !c.leading.CompareAndSwap(false, true) {
 		c.followers.Add(1)
 		if c.driver == nil || !c.leading.CompareAndSwap(false, true) {
@@ -63,7 +64,7 @@ func (c *Conn) takeLead(call *Call) bool {
 }
 
 // endLead lets others lead.
-func (c *Conn) endLead(call *Call) {
+func (c *Conn) endLead(call *call) {
 	call.leads.Store(false)
 	c.leading.Store(false)
 	if !call.stop() {
@@ -77,7 +78,7 @@ func (c *Conn) endLead(call *Call) {
 
 // passLead wakes one caller that waits, to take the lead. One that is woken and has given up
 // passes it on in giveUp; where it is lost all the same, the provider's reader takes over.
-func (c *Conn) passLead(from *Call) {
+func (c *Conn) passLead(from *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for next := c.live.head; next != nil; next = next.next {
@@ -92,7 +93,7 @@ func (c *Conn) passLead(from *Call) {
 // and its windows stay until the reply comes or the connection ends: a credit given back early would
 // break RFC 8166 §3.3.1, and a key taken away would make the peer's next access end the connection
 // for all. The caller gets its memory back first.
-func (c *Conn) giveUp(ctx context.Context, call *Call) error {
+func (c *Conn) giveUp(ctx context.Context, call *call) error {
 	cause := causeOf(ctx)
 	c.mu.Lock()
 	if call.settled.Load() {
@@ -133,11 +134,11 @@ func (c *Conn) giveUp(ctx context.Context, call *Call) error {
 	if err != nil {
 		cause = errors.Join(cause, err)
 	}
-	return &OrphanError{Err: cause}
+	return &transport.OrphanError{Err: cause}
 }
 
 // sitOut waits for fences that are under way, whoever reads the connection.
-func (c *Conn) sitOut(call *Call) error {
+func (c *Conn) sitOut(call *call) error {
 	for !call.settled.Load() {
 		if !c.takeLead(call) {
 			<-call.wake
@@ -152,7 +153,7 @@ func (c *Conn) sitOut(call *Call) error {
 
 // freeCallers takes the caller's memory out of reach of the peer: at once by Detach, else after
 // CancelWait by Invalidate.
-func (c *Conn) freeCallers(call *Call) error {
+func (c *Conn) freeCallers(call *call) error {
 	users := false
 	for i := range call.windows {
 		users = users || call.windows[i].users
@@ -167,14 +168,14 @@ func (c *Conn) freeCallers(call *Call) error {
 			if !w.users {
 				continue
 			}
-			spare, err := c.ep.GetMemory(w.w.N)
+			spare, err := c.ep.getMemory(w.w.N)
 			if err != nil {
 				c.Abort(err) // the memory must not stay reachable
 				<-c.gone
 				break
 			}
 			call.spares = append(call.spares, spare)
-			c.detach.Detach(&w.w, spare.b)
+			c.detach.Detach(&w.w, spare.Bytes())
 		}
 		call.dropRegions()
 		return nil
@@ -211,7 +212,7 @@ func (c *Conn) expire(l *callList) (any bool) {
 }
 
 // invalidateUsers fences the caller's own windows while the call goes on waiting.
-func (c *Conn) invalidateUsers(call *Call) error {
+func (c *Conn) invalidateUsers(call *call) error {
 	c.mu.Lock()
 	if call.state == callSent && !c.down {
 		c.works = c.works[:0]

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
@@ -104,7 +105,7 @@ func (c *Conn) change(of int, r ext.Request, done func(error)) (err error, later
 		if r > ext.BackwardGeneral {
 			return errors.New("want 0, none; 1, inline; or 2, general (v2 draft §5.2.2)"), false
 		}
-		return c.SetBackward(BackwardNone + BackwardLevel(r)), false
+		return c.SetBackward(transport.BackwardNone + transport.BackwardLevel(r)), false
 	case ext.Invalidation:
 		return c.setInvalidation(bool(r)), false
 	case ext.CreditAlgorithm:

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	_ "github.com/rpcrdma/rpcrdma/providers/iwarp"
 )
@@ -81,11 +83,11 @@ type two struct {
 }
 
 // couple connects two endpoints, on which version 2 stands, and whose server echoes at once.
-func couple(t *testing.T, transport string, clientCfg, serverCfg Config) *two {
+func couple(t *testing.T, scheme string, clientCfg, serverCfg Config) *two {
 	t.Helper()
-	p := &two{xids: NewXIDs()}
-	p.serverEP = endpointOn(t, transport, EndpointConfig{})
-	p.clientEP = endpointOn(t, transport, EndpointConfig{})
+	p := &two{xids: transport.NewXIDs()}
+	p.serverEP = endpointOn(t, scheme, EndpointConfig{})
+	p.clientEP = endpointOn(t, scheme, EndpointConfig{})
 	l, err := p.serverEP.Listen(context.Background(), "127.0.0.1:0", verbs.ListenOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -117,14 +119,14 @@ func couple(t *testing.T, transport string, clientCfg, serverCfg Config) *two {
 	return p
 }
 
-func echo(r *Request) {
+func echo(r *transport.Request) {
 	if isNull(r.Stream) {
-		h := rpcmsg.ReplyHeader{XID: r.Header.XID}
+		h := rpcmsg.ReplyHeader{XID: binary.BigEndian.Uint32(r.Stream)}
 		h.Append(&r.Results)
 		r.Reply(true, false)
 		return
 	}
-	h := rpcmsg.ReplyHeader{XID: r.Header.XID}
+	h := rpcmsg.ReplyHeader{XID: binary.BigEndian.Uint32(r.Stream)}
 	h.Append(&r.Results)
 	r.Results.BulkOpaque(append([]byte(nil), r.Stream...))
 	r.Reply(true, false)
@@ -215,7 +217,7 @@ func TestRequestsRefused(t *testing.T) {
 			t.Errorf("%v: %v, want %q", tc.r, err, tc.want)
 		}
 	}
-	if got := p.server.Backward(); got != BackwardNone {
+	if got := p.server.Backward(); got != transport.BackwardNone {
 		t.Errorf("backward level %v", got)
 	}
 	p.client.Close()

@@ -3,23 +3,25 @@ package engine
 import (
 	"errors"
 	"testing"
+
+	"github.com/rpcrdma/rpcrdma/core/transport"
 )
 
 // TestCharge: what extensions hold for a peer's messages counts in the peer's share of the memory, and is refused beyond.
 func TestCharge(t *testing.T) {
 	e := endpoint(t, EndpointConfig{Memory: 1 << 20})
 	var held, other int
-	mem, err := e.getMemory(256<<10, &held)
+	mem, err := e.memoryFor(256<<10, &held)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := e.charge(256<<10, &held); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.charge(64<<10, &held); !errors.Is(err, ErrNoMemory) {
+	if err := e.charge(64<<10, &held); !errors.Is(err, transport.ErrNoMemory) {
 		t.Errorf("as much as it leaves free, and more: %v", err)
 	}
-	if _, err := e.getMemory(64<<10, &held); !errors.Is(err, ErrNoMemory) {
+	if _, err := e.memoryFor(64<<10, &held); !errors.Is(err, transport.ErrNoMemory) {
 		t.Errorf("chunk memory beside it: %v", err)
 	}
 	if err := e.charge(64<<10, &other); err != nil {

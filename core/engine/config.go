@@ -6,7 +6,9 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/watch"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
@@ -28,8 +30,8 @@ type Config struct {
 	// §4). Default 8; negative: none, and a peer's backward calls are dropped.
 	Backward int
 	// BackwardLevel is how much of backward calls a client takes, and what a server takes its clients
-	// for until SetBackward says otherwise (v2 draft §5.2.2). Default BackwardInline (D-23).
-	BackwardLevel BackwardLevel
+	// for until SetBackward says otherwise (v2 draft §5.2.2). Default transport.BackwardInline (D-23).
+	BackwardLevel transport.BackwardLevel
 	// SegLen splits chunks into segments of so many bytes; 0: one segment a chunk.
 	SegLen int
 	// MoveAbove: bulk arguments up to so many bytes stay inline where they fit. Default:
@@ -79,7 +81,7 @@ type Config struct {
 	Panicked func(*PanicError)
 	// Serve takes calls. It runs within Complete: it must not block. nil: calls are
 	// dropped.
-	Serve func(*Request)
+	Serve func(*transport.Request)
 	// Busy, if not nil, tells that calls wait for long to be served: the connection then grants fewer
 	// credits, as it does when memory is short, and more again later. Asked now and then; it must not block.
 	Busy func() bool
@@ -94,9 +96,6 @@ type Config struct {
 // controlReceives are the receives beyond the credits for messages without an RPC
 // (D-8): three of the peer's own, three answers.
 const controlReceives = 6
-
-// DefaultCallTimeout is Config.CallTimeout where none is set.
-const DefaultCallTimeout = time.Minute
 
 // MaxSend is the largest Send, header included, of any connection: the bound of RFC 8797 §4.2, for version 2 as well.
 const MaxSend = 256 << 10
@@ -133,23 +132,23 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxSegs, 512)
 	def(&c.Orphans, 64)
 	def(&c.OrphanBytes, 64<<20)
-	if c.BackwardLevel == BackwardDefault {
-		c.BackwardLevel = BackwardInline
+	if c.BackwardLevel == transport.BackwardDefault {
+		c.BackwardLevel = transport.BackwardInline
 	}
 	if c.CallTimeout == 0 {
-		c.CallTimeout = DefaultCallTimeout
+		c.CallTimeout = transport.DefaultCallTimeout
 	}
 	if c.StallTimeout == 0 {
-		c.StallTimeout = DefaultStall
+		c.StallTimeout = watch.DefaultStall
 	}
 	if c.KeepAlive == 0 {
-		c.KeepAlive = DefaultKeepAlive
+		c.KeepAlive = watch.DefaultKeepAlive
 	}
 	if c.CancelWait == 0 {
 		c.CancelWait = 2 * time.Second
 	}
 	if c.NextXID == nil {
-		c.NextXID = NewXIDs()
+		c.NextXID = transport.NewXIDs()
 	}
 	return c
 }
@@ -174,7 +173,7 @@ func (c *Config) check() error {
 		return &ConfigError{"credits", "want 1 to 16384"}
 	case c.Backward > MaxCredits:
 		return &ConfigError{"backward credits", "want at most 16384"}
-	case c.BackwardLevel > BackwardGeneral:
+	case c.BackwardLevel > transport.BackwardGeneral:
 		return &ConfigError{"backward level", "want none, inline or general"}
 	case c.SegLen < 0 || c.MoveAbove < 0 || c.MaxCall < 0 || c.MaxChunks < 0 || c.MaxSegs < 0 || c.Orphans < 0 || c.OrphanBytes < 0:
 		return &ConfigError{"limits", "a number below zero bounds nothing"}

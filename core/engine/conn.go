@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/watch"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
@@ -53,11 +55,11 @@ type Conn struct {
 
 	uninvited atomic.Bool // our calls name nothing to be invalidated
 
-	mu       sync.Mutex    // guards what follows, and covers every Post
-	down     bool          // Disconnected has come
-	err      error         // why, when down
-	neg      Negotiation   // at a server only Complete writes it, and reads it without mu
-	level    BackwardLevel // what the client takes of backward calls
+	mu       sync.Mutex              // guards what follows, and covers every Post
+	down     bool                    // Disconnected has come
+	err      error                   // why, when down
+	neg      Negotiation             // at a server only Complete writes it, and reads it without mu
+	level    transport.BackwardLevel // what the client takes of backward calls
 	credits  credits
 	waiting  callQueue // for a credit
 	learned  chunkLimits
@@ -67,8 +69,8 @@ type Conn struct {
 	orphaned int // bytes that orphans hold
 	tick     uint32
 	ticker   *time.Timer // onTick's
-	calls    table[Call]
-	requests table[Request]
+	calls    table[call]
+	requests table[request]
 	serving  int // requests received and not finished
 	owed     int // calls received whose answer Post has not taken yet
 	sends    sendBuffers
@@ -84,15 +86,13 @@ type Conn struct {
 
 	closing   bool // we have closed it, or are about to: no call begins
 	grants    grants
-	watch     watch
+	watch     watch.Watch
 	idleAsked bool // watch.idle is no default
 	// For watch: what has completed, and the bytes of the largest Read, and of the largest reply's
 	// Writes, under way.
 	readsDone          uint64
 	readMost, sendMost int
 }
-
-var connIDs atomic.Uint64
 
 func newConn(g *Group, cfg Config, client bool) (*Conn, error) {
 	e := g.ep
@@ -107,9 +107,9 @@ func newConn(g *Group, cfg Config, client bool) (*Conn, error) {
 	if !asked {
 		switch {
 		case !client:
-			cfg.IdleTimeout = DefaultServerIdle
+			cfg.IdleTimeout = watch.DefaultServerIdle
 		case cfg.Serve == nil: // else a call of the peer's would find nobody
-			cfg.IdleTimeout = DefaultClientIdle
+			cfg.IdleTimeout = watch.DefaultClientIdle
 		}
 	}
 	cfg.MaxCall = min(cfg.MaxCall, e.dom.Caps().MaxMessage) // a chunk may be one segment, and that one Read or Write
@@ -118,7 +118,7 @@ func newConn(g *Group, cfg Config, client bool) (*Conn, error) {
 		maxVersion = max(cfg.Versions.Max(cfg.Peer, maxVersion), cfg.MinVersion)
 	}
 	c := &Conn{
-		ep: e, group: g, cfg: cfg, client: client, id: connIDs.Add(1), idleAsked: asked,
+		ep: e, group: g, cfg: cfg, client: client, id: transport.NewConnID(), idleAsked: asked,
 		gone:    make(chan struct{}),
 		neg:     Negotiation{Min: cfg.MinVersion, Max: maxVersion},
 		level:   cfg.BackwardLevel,
@@ -324,7 +324,7 @@ func (c *Conn) Serving() int {
 	return c.serving
 }
 
-// Close ends the connection in order: what was posted leaves first. Pending calls end with *LostError; calls of
+// Close ends the connection in order: what was posted leaves first. Pending calls end with *transport.LostError; calls of
 // the peer's that come from now on are not executed, as they could not be answered: it may send them again elsewhere.
 func (c *Conn) Close() error {
 	c.ours.Store(true)
@@ -356,7 +356,7 @@ func (c *Conn) Complete(cs []verbs.Completion) {
 // completed handles the end of a work request of ours.
 func (c *Conn) completed(cp *verbs.Completion) {
 	kind, i := workKind(cp.ID&7), uint32(cp.ID>>3)
-	var finished *Request
+	var finished *request
 	c.mu.Lock()
 	switch kind {
 	case workPlain, workSend:
@@ -430,7 +430,7 @@ func (c *Conn) Disconnected(err error) {
 
 // dropRequests ends what waits for room or depth, and returns the requests that are over with it. Called
 // with mu held, when down.
-func (c *Conn) dropRequests() (finished []*Request) {
+func (c *Conn) dropRequests() (finished []*request) {
 	unsent := c.outbox
 	c.outbox, c.readq = nil, readQueue{}
 	for _, w := range unsent {
@@ -509,7 +509,7 @@ func (c *Conn) lost(sent bool, err error) error {
 	if c.refused != nil {
 		return c.refused
 	}
-	return &LostError{Sent: sent, Err: err}
+	return &transport.LostError{Sent: sent, Err: err}
 }
 
 func (c *Conn) ended() bool {

@@ -2,15 +2,13 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
@@ -28,10 +26,11 @@ type Endpoint struct {
 	once  sync.Once // of Close
 	fault error     // its result
 
-	mu     sync.Mutex // guards what follows
-	users  map[*Memory]struct{}
-	groups map[*Group]struct{}
-	closed bool
+	mu sync.Mutex // guards what follows
+	// registered is users' memory that is registered here.
+	registered map[*transport.Memory]struct{}
+	groups     map[*Group]struct{}
+	closed     bool
 }
 
 // EndpointConfig bounds an endpoint.
@@ -69,7 +68,7 @@ func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 	if cfg.MaxInline < 0 || cfg.MaxInline > MaxSend {
 		return nil, &ConfigError{"max inline", "want at most 262144 (RFC 8797 §4.2)"}
 	}
-	e := &Endpoint{dom: dom, size: cfg.Inline, users: make(map[*Memory]struct{}), groups: make(map[*Group]struct{})}
+	e := &Endpoint{dom: dom, size: cfg.Inline, registered: make(map[*transport.Memory]struct{}), groups: make(map[*Group]struct{})}
 	var budget *memoryBudget
 	if cfg.Beside != nil {
 		budget = cfg.Beside.pool.memoryBudget
@@ -109,8 +108,8 @@ func (e *Endpoint) Close() error {
 func (e *Endpoint) close() error {
 	e.mu.Lock()
 	e.closed = true
-	users := e.users
-	e.users = nil
+	registered := e.registered
+	e.registered = nil
 	groups := slices.Collect(maps.Keys(e.groups))
 	e.mu.Unlock()
 
@@ -120,8 +119,8 @@ func (e *Endpoint) close() error {
 	for _, g := range groups {
 		g.wait()
 	}
-	for m := range users {
-		m.dropEndpoint(e)
+	for m := range registered {
+		m.Unregister(e)
 	}
 	e.mustBeEmpty()
 	e.pool.drain()
@@ -130,43 +129,4 @@ func (e *Endpoint) close() error {
 		err = e.recv.Close()
 	}
 	return errors.Join(err, e.dom.Close())
-}
-
-func (e *Endpoint) remember(m *Memory) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed {
-		e.users[m] = struct{}{}
-	}
-}
-
-// forget tells whether m's registration with e still stands and is the caller's to end.
-func (e *Endpoint) forget(m *Memory) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	_, ok := e.users[m]
-	delete(e.users, m)
-	return ok
-}
-
-func (m *Memory) dropEndpoint(e *Endpoint) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, r := range m.regs {
-		if r.ep == e {
-			m.regs = append(m.regs[:i], m.regs[i+1:]...)
-			r.reg.Release()
-			return
-		}
-	}
-}
-
-// NewXIDs makes a generator of transaction ids: random start, then counting. Safe for
-// concurrent use.
-func NewXIDs() func() uint32 {
-	var b [4]byte
-	rand.Read(b[:])
-	var n atomic.Uint32
-	n.Store(binary.BigEndian.Uint32(b[:]))
-	return func() uint32 { return n.Add(1) }
 }

@@ -6,28 +6,20 @@ import (
 	"net"
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
 var (
-	// ErrRefused matches a *TransportError that the peer sent.
-	ErrRefused = errors.New("refused by the peer's transport")
-	// ErrTimeout: a call without a deadline of its own got no answer within Config.CallTimeout.
-	ErrTimeout = errors.New("no reply within the call timeout")
 	// ErrVersion: client and server have no version in common.
 	ErrVersion = errors.New("no common RPC-over-RDMA version")
 	// ErrCreditOverrun: the peer has more calls in flight than were granted (RFC 8166 §3.3.1).
 	ErrCreditOverrun = errors.New("peer exceeds its credits")
 	// ErrTooManyOrphans: too many cancelled calls wait for replies.
 	ErrTooManyOrphans = errors.New("too many cancelled calls without a reply")
-	// ErrTooShort matches a *TransportError of a version 2 peer that had more to say than the call has room for; the
-	// call was executed.
-	ErrTooShort = errors.New("a result or the reply did not fit what the call offered")
 	// ErrBadReply: a reply's chunk lists are not those that the call offered.
 	ErrBadReply = errors.New("reply does not match its call")
-	// ErrNoMemory: the endpoint's bound on memory is reached.
-	ErrNoMemory = errors.New("endpoint memory limit reached")
 )
 
 // ConfigError is a setting that cannot be used.
@@ -36,7 +28,8 @@ type ConfigError struct{ Field, Want string }
 func (e *ConfigError) Error() string { return e.Field + ": " + e.Want }
 
 // TransportError is an RDMA_ERROR that the peer sent in answer to a call (RFC 8166
-// §4.5, v2 draft §6.2.4). Its reach is this call, but for ErrVers.
+// §4.5, v2 draft §6.2.4). Its reach is this call, but for ErrVers. It matches transport.ErrRefused, and
+// transport.ErrTooShort or ErrVersion where its code says so.
 type TransportError struct {
 	XID     uint32
 	Version uint32
@@ -78,35 +71,14 @@ func (e *TransportError) advice() string {
 
 func (e *TransportError) Is(target error) bool {
 	switch target {
-	case ErrRefused:
+	case transport.ErrRefused:
 		return true
 	case ErrVersion:
 		return e.Body.Code == wire.ErrVers
-	case ErrTooShort:
+	case transport.ErrTooShort:
 		return e.Version >= wire.Version2 && (e.Body.Code == wire.ErrWriteResource || e.Body.Code == wire.ErrReplyResource)
 	}
 	return false
-}
-
-// LostError ends calls whose connection went away before their reply. Sent tells
-// whether the call may have reached the peer. It satisfies errors.Is(err, net.ErrClosed).
-type LostError struct {
-	Sent bool
-	Err  error // why the connection ended; nil after an orderly end
-}
-
-func (e *LostError) Error() string {
-	if e.Err == nil {
-		return "connection closed before the reply"
-	}
-	return "connection lost before the reply: " + e.Err.Error()
-}
-
-func (e *LostError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{net.ErrClosed}
-	}
-	return []error{net.ErrClosed, e.Err}
 }
 
 // errUncarried: the extension that has cut a message does no more.

@@ -46,7 +46,7 @@ func (c *Conn) record(e obs.Event) {
 }
 
 // procedureOf is the Arg that names the procedure of an RPC call message (RFC 5531 §9).
-func procedureOf(call *Call) int64 {
+func procedureOf(call *call) int64 {
 	b := call.Msg.Bytes()
 	if len(b) < 24 {
 		return 0

@@ -6,12 +6,13 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/chunk"
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
 // exposeCall builds the header of call.plan: memory, windows and chunk lists.
-func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
+func (c *Conn) exposeCall(call *call, version uint32, offer chunk.Offer) error {
 	h, p := &call.head, &call.plan
 	h.Reset()
 	h.XID, h.Version, h.Credit = call.XID, version, uint32(c.asks())
@@ -48,7 +49,7 @@ func (c *Conn) exposeCall(call *Call, version uint32, offer chunk.Offer) error {
 }
 
 // makeRoom makes room for all windows and segments: they are pointed at while they are in force.
-func (call *Call) makeRoom(offer chunk.Offer) {
+func (call *call) makeRoom(offer chunk.Offer) {
 	l, p := call.limits, &call.plan
 	segments := 0
 	count := func(n int) {
@@ -76,9 +77,9 @@ func (call *Call) makeRoom(offer chunk.Offer) {
 }
 
 // exposeArguments makes the Read list: the Position-Zero chunk first (RFC 8166 §3.5.3).
-func (c *Conn) exposeArguments(call *Call) error {
+func (c *Conn) exposeArguments(call *call) error {
 	p, bulk := &call.plan, call.Msg.Bulk()
-	read := func(position int, b []byte, mem *Memory, users bool) error {
+	read := func(position int, b []byte, mem *transport.Memory, users bool) error {
 		segs, err := c.expose(call, b, mem, verbs.RemoteRead, users)
 		for _, s := range segs {
 			call.head.Reads = append(call.head.Reads, wire.ReadSegment{Position: uint32(position), Segment: s})
@@ -86,18 +87,18 @@ func (c *Conn) exposeArguments(call *Call) error {
 		return err
 	}
 	if p.NoMsg {
-		mem, err := c.ep.GetMemory(p.Len)
+		mem, err := c.ep.getMemory(p.Len)
 		if err != nil {
 			return err
 		}
 		call.pulled = mem
-		chunk.Gather(mem.b[:0], &call.Msg, p.Parts)
-		if err := read(0, mem.b, mem, false); err != nil {
+		chunk.Gather(mem.Bytes()[:0], &call.Msg, p.Parts)
+		if err := read(0, mem.Bytes(), &mem.Memory, false); err != nil {
 			return err
 		}
 	}
 	for _, i := range p.Moved {
-		mem, _ := bulk[i].Mem.(*Memory)
+		mem, _ := bulk[i].Mem.(*transport.Memory)
 		if err := read(bulk[i].Position, bulk[i].Data, mem, true); err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func (c *Conn) exposeArguments(call *Call) error {
 }
 
 // exposeResults makes the Write list over the caller's destinations, and the Reply chunk.
-func (c *Conn) exposeResults(call *Call, offer chunk.Offer) error {
+func (c *Conn) exposeResults(call *call, offer chunk.Offer) error {
 	h := &call.head
 	for i := range offer.Writes {
 		d := call.Into[i]
@@ -120,18 +121,18 @@ func (c *Conn) exposeResults(call *Call, offer chunk.Offer) error {
 	if offer.Reply == 0 {
 		return nil
 	}
-	mem, err := c.ep.GetMemory(offer.Reply)
+	mem, err := c.ep.getMemory(offer.Reply)
 	if err != nil {
 		return err
 	}
 	call.reply = mem
-	h.Reply, err = c.expose(call, mem.b, mem, verbs.RemoteWrite|verbs.Scratch, false)
+	h.Reply, err = c.expose(call, mem.Bytes(), &mem.Memory, verbs.RemoteWrite|verbs.Scratch, false)
 	h.HasReply = err == nil
 	return err
 }
 
 // expose makes windows over b, one for each segment.
-func (c *Conn) expose(call *Call, b []byte, mem *Memory, a verbs.Access, users bool) (wire.Chunk, error) {
+func (c *Conn) expose(call *call, b []byte, mem *transport.Memory, a verbs.Access, users bool) (wire.Chunk, error) {
 	if len(b) == 0 {
 		return nil, nil // an empty chunk has no segments
 	}
@@ -158,7 +159,7 @@ func (c *Conn) expose(call *Call, b []byte, mem *Memory, a verbs.Access, users b
 	return call.segs[first:len(call.segs):len(call.segs)], nil
 }
 
-// exposeError is a *LostError when the connection has ended.
+// exposeError is a *transport.LostError when the connection has ended.
 func (c *Conn) exposeError(n int, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,15 +167,15 @@ func (c *Conn) exposeError(n int, err error) error {
 		return c.lostErr()
 	}
 	if errIsClosed(err) {
-		return &LostError{Err: err}
+		return &transport.LostError{Err: err}
 	}
 	return fmt.Errorf("expose %d bytes: %w", n, err)
 }
 
 // locate finds the region that b lies in, or registers b for now.
-func (e *Endpoint) locate(b []byte, mem *Memory) (reg verbs.Region, off int, temporary bool, err error) {
+func (e *Endpoint) locate(b []byte, mem *transport.Memory) (reg verbs.Region, off int, temporary bool, err error) {
 	if mem != nil {
-		reg, err = mem.region(e)
+		reg, err = e.region(mem)
 		if err != nil {
 			return nil, 0, false, err
 		}

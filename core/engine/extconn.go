@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
@@ -16,8 +17,8 @@ func (e *extConn) Facts() ext.Facts {
 		ID: c.id, Client: c.client, Version: wire.Version2, Local: c.LocalAddr(), Remote: c.RemoteAddr(),
 		SendLimit: send, RecvSize: int(c.sizes.recv.Load()), MaxRecv: c.recvMost(), Credits: c.cfg.Credits, Gated: c.gated(),
 	}
-	if l := c.Backward(); l > BackwardNone && (!c.client || c.allows() > 0) {
-		f.Backward = ext.BackwardLevel(l - BackwardNone)
+	if l := c.Backward(); l > transport.BackwardNone && (!c.client || c.allows() > 0) {
+		f.Backward = ext.BackwardLevel(l - transport.BackwardNone)
 	}
 	return f
 }

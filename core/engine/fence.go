@@ -25,7 +25,7 @@ const (
 // fence ends what call exposes, and settles the call once nothing is exposed any more:
 // no caller continues while a peer can still reach its memory (RFC 8166 §3.4.1,
 // §8.1). call.outcome says what then follows. Called with mu held.
-func (c *Conn) fence(call *Call) {
+func (c *Conn) fence(call *call) {
 	call.state = callFencing
 	call.fenceBegan = c.clock()
 	c.works = c.works[:0]
@@ -47,7 +47,7 @@ func (c *Conn) fence(call *Call) {
 }
 
 // closeWindow adds the Invalidate of one of the windows of call to works. Called with mu held.
-func (c *Conn) closeWindow(call *Call, w *window) {
+func (c *Conn) closeWindow(call *call, w *window) {
 	w.state = windowFencing
 	call.fencing++
 	c.counters.LocalInv++
@@ -57,7 +57,7 @@ func (c *Conn) closeWindow(call *Call, w *window) {
 }
 
 // invalidated takes the completion of one Invalidate. Called with mu held.
-func (c *Conn) invalidated(call *Call) {
+func (c *Conn) invalidated(call *call) {
 	if call == nil {
 		return // Disconnected has settled it
 	}
@@ -77,7 +77,7 @@ func (c *Conn) invalidated(call *Call) {
 }
 
 // settled ends a call's time with the connection, or sends it round again. Called with mu held.
-func (c *Conn) settled(call *Call) {
+func (c *Conn) settled(call *call) {
 	c.calls.remove(call.index)
 	c.fenced(call)
 	call.state = call.outcome
@@ -101,7 +101,7 @@ func (c *Conn) settled(call *Call) {
 }
 
 // fenced records that nothing of call is exposed any more. Called with mu held.
-func (c *Conn) fenced(call *Call) {
+func (c *Conn) fenced(call *call) {
 	if c.cfg.Recorder == nil || len(call.windows) == 0 {
 		return
 	}
@@ -116,7 +116,7 @@ func (c *Conn) fenced(call *Call) {
 
 // end takes call out of what waits for replies; it is settled when it is fenced. Called with mu
 // held.
-func (c *Conn) end(call *Call, outcome callState, err error) {
+func (c *Conn) end(call *call, outcome callState, err error) {
 	c.pending.remove(call)
 	c.live.remove(call)
 	if call.orphan && outcome == callAgain {
@@ -128,7 +128,7 @@ func (c *Conn) end(call *Call, outcome callState, err error) {
 
 // remoteInvalidated notes that the peer ended the window with this key. False: no window
 // of the call has it. Called with mu held.
-func (c *Conn) remoteInvalidated(call *Call, key uint32) bool {
+func (c *Conn) remoteInvalidated(call *call, key uint32) bool {
 	for i := range call.windows {
 		w := &call.windows[i]
 		if w.w.Key != key {
@@ -144,7 +144,7 @@ func (c *Conn) remoteInvalidated(call *Call, key uint32) bool {
 }
 
 // exposed is the bytes that a call's windows cover.
-func (call *Call) exposed() int {
+func (call *call) exposed() int {
 	n := 0
 	for i := range call.windows {
 		n += call.windows[i].w.N
@@ -153,7 +153,7 @@ func (call *Call) exposed() int {
 }
 
 // dropMemory gives back what the call took for its chunks. Everything is fenced.
-func (call *Call) dropMemory() {
+func (call *call) dropMemory() {
 	call.dropRegions()
 	call.release.giveBack()
 	if call.pulled != nil {
@@ -175,7 +175,7 @@ func (call *Call) dropMemory() {
 	call.results = call.results[:0]
 }
 
-func (call *Call) dropRegions() {
+func (call *call) dropRegions() {
 	for i, r := range call.regs {
 		r.Release()
 		call.regs[i] = nil
@@ -184,7 +184,7 @@ func (call *Call) dropRegions() {
 }
 
 // retire frees an orphan.
-func (call *Call) retire() {
+func (call *call) retire() {
 	call.orphan, call.detaching = false, false
 	call.Free()
 }

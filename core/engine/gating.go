@@ -124,7 +124,7 @@ func (c *Conn) noVersion(err error) error {
 var errKnock = errors.New("no version yet")
 
 // knock finds out the version of a gated connection by a NULL call, for all that wait, if no other call is at it.
-func (c *Conn) knock(ctx context.Context, call *Call) error {
+func (c *Conn) knock(ctx context.Context, call *call) error {
 	c.mu.Lock()
 	if !c.mustKnock() {
 		c.mu.Unlock()
@@ -167,7 +167,7 @@ func isNull(b []byte) bool {
 }
 
 // bar answers a call that is not executed. Within Complete.
-func (c *Conn) bar(r *Request) {
+func (c *Conn) bar(r *request) {
 	c.mu.Lock()
 	c.counters.Barred++
 	c.mu.Unlock()

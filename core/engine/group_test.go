@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
@@ -17,12 +19,12 @@ type grouped struct {
 	ep       *Endpoint
 	a, b     *Group
 	ca, cb   *Conn
-	requests chan *Request
+	requests chan *transport.Request
 	server   string
 }
 
 func newGrouped(t *testing.T) *grouped {
-	g := &grouped{ep: endpoint(t, EndpointConfig{}), requests: make(chan *Request, 16)}
+	g := &grouped{ep: endpoint(t, EndpointConfig{}), requests: make(chan *transport.Request, 16)}
 	s := endpoint(t, EndpointConfig{})
 	l, err := s.Listen(context.Background(), "127.0.0.1:0", verbs.ListenOptions{})
 	if err != nil {
@@ -35,7 +37,7 @@ func newGrouped(t *testing.T) *grouped {
 			if err != nil {
 				return
 			}
-			if _, err := s.Accept(context.Background(), req, Config{Serve: func(r *Request) { g.requests <- r }}); err != nil {
+			if _, err := s.Accept(context.Background(), req, Config{Serve: func(r *transport.Request) { g.requests <- r }}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -51,7 +53,7 @@ func newGrouped(t *testing.T) *grouped {
 	return g
 }
 
-func (g *grouped) call(c *Conn, xid uint32) (*Call, chan error) {
+func (g *grouped) call(c *Conn, xid uint32) (*transport.Call, chan error) {
 	call, done := newTestCall(xid, 10, make([]byte, 200)), make(chan error, 1)
 	go func() { done <- c.Do(context.Background(), call) }()
 	return call, done
@@ -69,7 +71,7 @@ func TestGroupEndsAlone(t *testing.T) {
 		g.a.Close()
 		close(closed)
 	}()
-	var lost *LostError
+	var lost *transport.LostError
 	if err := <-doneA; !errors.As(err, &lost) {
 		t.Errorf("a call of the group that ends: %v, want a LostError", err)
 	}
@@ -85,7 +87,7 @@ func TestGroupEndsAlone(t *testing.T) {
 	default:
 	}
 	requestA.Reply(false, true)
-	h := rpcmsg.ReplyHeader{XID: requestB.Header.XID}
+	h := rpcmsg.ReplyHeader{XID: binary.BigEndian.Uint32(requestB.Stream)}
 	h.Append(&requestB.Results)
 	requestB.Reply(true, true)
 	if err := <-doneB; err != nil {
@@ -123,22 +125,22 @@ func TestGroupWaitsForItsCallers(t *testing.T) {
 func TestBeside(t *testing.T) {
 	first := endpoint(t, EndpointConfig{Memory: 1 << 20})
 	second := endpoint(t, EndpointConfig{Memory: 1 << 30, Beside: first})
-	m, err := first.GetMemory(1 << 19)
+	m, err := first.getMemory(1 << 19)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := second.GetMemory(1 << 19)
+	n, err := second.getMemory(1 << 19)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.GetMemory(4096); !errors.Is(err, ErrNoMemory) {
+	if _, err := second.getMemory(4096); !errors.Is(err, transport.ErrNoMemory) {
 		t.Errorf("beyond the common bound: %v", err)
 	}
 	if a, b := first.MemoryInUse(), second.MemoryInUse(); a != 1<<19 || b != 1<<19 {
 		t.Errorf("%d and %d bytes in use", a, b)
 	}
 	m.Free() // idle in the first
-	o, err := second.GetMemory(1 << 18)
+	o, err := second.getMemory(1 << 18)
 	if err != nil {
 		t.Fatalf("with memory idle in the other pool: %v", err)
 	}

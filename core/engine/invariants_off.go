@@ -4,7 +4,7 @@ package engine
 
 const invariants = false
 
-func (m *Memory) poison() {}
+func (m *memory) poison() {}
 
 func (e *Endpoint) mustBeEmpty() {}
 

@@ -8,7 +8,7 @@ import "fmt"
 // panics where anything is left in its pools, tables and lists.
 const invariants = true
 
-func (m *Memory) poison() {
+func (m *memory) poison() {
 	b := m.reg.Bytes()
 	for i := range b {
 		b[i] = 0xdb

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
@@ -60,9 +62,9 @@ func newEchoServer(t testing.TB, slow time.Duration) *echoServer {
 	return s
 }
 
-func (s *echoServer) serve(r *Request) {
+func (s *echoServer) serve(r *transport.Request) {
 	answer := func(flush bool) {
-		h := rpcmsg.ReplyHeader{XID: r.Header.XID}
+		h := rpcmsg.ReplyHeader{XID: binary.BigEndian.Uint32(r.Stream)}
 		h.Append(&r.Results)
 		r.Results.BulkOpaque(append([]byte(nil), r.Stream...))
 		r.Reply(true, flush)
@@ -77,9 +79,9 @@ func (s *echoServer) serve(r *Request) {
 	})
 }
 
-var testCalls CallPool
+var testCalls transport.CallPool
 
-func newTestCall(xid uint32, size int, into []byte) *Call {
+func newTestCall(xid uint32, size int, into []byte) *transport.Call {
 	call := testCalls.Get()
 	call.XID = xid
 	h := rpcmsg.CallHeader{XID: xid, Program: 0x20000001, Version: 1, Proc: 1}
@@ -87,7 +89,7 @@ func newTestCall(xid uint32, size int, into []byte) *Call {
 	call.Msg.BulkOpaque(make([]byte, size))
 	call.Move, call.MoveResults = true, true
 	call.MaxReply = 64
-	call.Into = append(call.Into, Dest{Buf: into})
+	call.Into = append(call.Into, transport.Dest{Buf: into})
 	return call
 }
 
@@ -118,7 +120,7 @@ func endSometime(t *testing.T, round int, end func(*Endpoint, *Conn, *echoServer
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
-	xids := NewXIDs()
+	xids := transport.NewXIDs()
 	for g := range 16 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(round), uint64(g)))
@@ -131,7 +133,7 @@ func endSometime(t *testing.T, round int, end func(*Endpoint, *Conn, *echoServer
 				call := newTestCall(xids(), n, make([]byte, n+100))
 				err := c.Do(ctx, call)
 				cancel()
-				var orphan *OrphanError
+				var orphan *transport.OrphanError
 				if !errors.As(err, &orphan) {
 					call.Free()
 				}
@@ -239,8 +241,8 @@ func TestLostCallsGoAgain(t *testing.T) {
 	if err := c.Do(context.Background(), call); err != nil {
 		t.Error(err)
 	}
-	if len(call.results) != 1 || len(call.Moved) != 1 {
-		t.Errorf("%d chunks, %d items", len(call.results), len(call.Moved))
+	if n := len(callOf(call).results); n != 1 || len(call.Moved) != 1 {
+		t.Errorf("%d chunks, %d items", n, len(call.Moved))
 	}
 	call.Free()
 	c.Close()

@@ -7,85 +7,62 @@ import (
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/fair"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
-// Memory is registered memory of an endpoint's pool, or memory of a user that
-// endpoints register on first use and keep registered until Free.
-type Memory struct {
-	b     []byte
-	ep    *Endpoint    // pooled memory: where it goes back
-	reg   verbs.Region // pooled memory's
+// memory is registered memory of an endpoint's pool.
+type memory struct {
+	transport.Memory
+	ep    *Endpoint // where it goes back
+	reg   verbs.Region
 	class int
-	out   bool   // pooled memory: handed out; guarded by the pool's mutex
-	held  *int   // pooled memory: a peer's share that it counts in, or nil; guarded by the pool's mutex
-	free  func() // Free, bound once
-	unmap func() // of NewMemory
-
-	mu   sync.Mutex // guards regs
-	regs []endpointRegion
+	out   bool // handed out; guarded by the pool's mutex
+	held  *int // a peer's share that it counts in, or nil; guarded by the pool's mutex
 }
 
-type endpointRegion struct {
-	ep  *Endpoint
-	reg verbs.Region
-}
+// Recycle implements transport.Owner.
+func (m *memory) Recycle() { m.ep.putMemory(m) }
 
-// NewMemory makes Memory of b, which must stay allocated until Free; free, if not nil, is
-// called at its end.
-func NewMemory(b []byte, free func()) *Memory {
-	m := &Memory{b: b, class: -1, unmap: free}
-	m.free = m.Free
-	return m
-}
+// Free is transport.Memory's, without the way round.
+func (m *memory) Free() { m.ep.putMemory(m) }
 
-// Bulk is the first n bytes as a bulk item of a message; it frees m when the message
-// is done with.
-func (m *Memory) Bulk(n int) xdr.Bulk { return xdr.Bulk{Data: m.b[:n], Mem: m, Release: m.free} }
+// registration is an endpoint's of a user's memory.
+type registration struct{ verbs.Region }
 
-// Bytes is the memory.
-func (m *Memory) Bytes() []byte { return m.b }
-
-// Free gives the memory back: to its pool, or ends the registrations.
-func (m *Memory) Free() {
-	if m.ep != nil {
-		m.ep.putMemory(m)
-		return
+// region is the registration of m with e: of a user's memory made on first use, and kept until Free.
+func (e *Endpoint) region(m *transport.Memory) (verbs.Region, error) {
+	if own, ok := m.Owner().(*memory); ok && own.ep == e {
+		return own.reg, nil
 	}
-	m.mu.Lock()
-	regs := m.regs
-	m.regs = nil
-	m.mu.Unlock()
-	for _, r := range regs {
-		if r.ep.forget(m) {
-			r.reg.Release()
-		}
-	}
-	if m.unmap != nil {
-		m.unmap()
-	}
-}
-
-// region is m's registration with ep.
-func (m *Memory) region(ep *Endpoint) (verbs.Region, error) {
-	if m.ep == ep {
-		return m.reg, nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, r := range m.regs {
-		if r.ep == ep {
-			return r.reg, nil
-		}
-	}
-	reg, err := ep.dom.Register(m.b)
+	reg, err := m.Registered(e)
 	if err != nil {
 		return nil, err
 	}
-	m.regs = append(m.regs, endpointRegion{ep, reg})
-	ep.remember(m)
-	return reg, nil
+	return reg.(registration).Region, nil
+}
+
+// Register implements transport.Registrar.
+func (e *Endpoint) Register(m *transport.Memory) (transport.Registration, error) {
+	reg, err := e.dom.Register(m.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.registered[m] = struct{}{}
+	}
+	return registration{reg}, nil
+}
+
+// Forget implements transport.Registrar.
+func (e *Endpoint) Forget(m *transport.Memory) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.registered[m]
+	delete(e.registered, m)
+	return ok
 }
 
 // Size classes are powers of two from 4 KiB; above 64 MiB memory is not pooled.
@@ -109,7 +86,7 @@ type memoryBudget struct {
 // memoryPool is an endpoint's chunk memory. Its fields are guarded by the budget's mutex.
 type memoryPool struct {
 	*memoryBudget
-	free   [maxClass + 1][]*Memory
+	free   [maxClass + 1][]*memory
 	out    int // bytes of this pool that are handed out
 	closed bool
 }
@@ -157,13 +134,13 @@ func (p *memoryBudget) dropShare(s *share) {
 	}
 }
 
-// GetMemory takes n bytes, for Free. They hold whatever they held before.
-func (e *Endpoint) GetMemory(n int) (*Memory, error) { return e.getMemory(n, nil) }
+// getMemory takes n bytes, for Free. They hold whatever they held before.
+func (e *Endpoint) getMemory(n int) (*memory, error) { return e.memoryFor(n, nil) }
 
-// getMemory is GetMemory. held, if not nil, counts what is taken on behalf of one peer: that may
+// memoryFor is getMemory. held, if not nil, counts what is taken on behalf of one peer: that may
 // be as much as it leaves free. So one peer alone gets half of the limit, k of them k parts of
 // k+1, and there is always some for another, and for the replies.
-func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
+func (e *Endpoint) memoryFor(n int, held *int) (*memory, error) {
 	class := max(bits.Len(uint(max(n, 1)-1)), minClass)
 	size := n
 	p := &e.pool
@@ -174,7 +151,7 @@ func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 	if free := p.limit - (p.total - p.idle); held != nil && *held+size > free-size {
 		share := *held
 		p.mu.Unlock()
-		return nil, fmt.Errorf("%w: %d bytes wanted for a peer that has %d, %d are free", ErrNoMemory, size, share, free)
+		return nil, fmt.Errorf("%w: %d bytes wanted for a peer that has %d, %d are free", transport.ErrNoMemory, size, share, free)
 	}
 	if class <= maxClass {
 		if l := len(p.free[class]); l > 0 {
@@ -188,7 +165,7 @@ func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 				*held += size
 			}
 			p.mu.Unlock()
-			m.b = m.reg.Bytes()[:n]
+			m.SetBytes(m.reg.Bytes()[:n])
 			return m, nil
 		}
 	}
@@ -198,11 +175,11 @@ func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 	if p.total+size > p.limit {
 		total := p.total
 		p.mu.Unlock()
-		return nil, fmt.Errorf("%w: %d bytes wanted, %d of %d in use", ErrNoMemory, size, total, p.limit)
+		return nil, fmt.Errorf("%w: %d bytes wanted, %d of %d in use", transport.ErrNoMemory, size, total, p.limit)
 	}
 	p.total += size
 	p.out += size
-	m := &Memory{ep: e, class: class, out: true}
+	m := &memory{ep: e, class: class, out: true}
 	if held != nil {
 		m.held = held
 		*held += size
@@ -220,12 +197,13 @@ func (e *Endpoint) getMemory(n int, held *int) (*Memory, error) {
 		p.mu.Unlock()
 		return nil, fmt.Errorf("allocate %d bytes: %w", size, err)
 	}
-	m.b, m.reg = reg.Bytes()[:n], reg
-	m.free = m.Free
+	m.reg = reg
+	m.Init(m)
+	m.SetBytes(reg.Bytes()[:n])
 	return m, nil
 }
 
-func (e *Endpoint) putMemory(m *Memory) {
+func (e *Endpoint) putMemory(m *memory) {
 	size := len(m.reg.Bytes())
 	if invariants {
 		m.poison()
@@ -254,7 +232,7 @@ func (e *Endpoint) putMemory(m *Memory) {
 }
 
 // charge counts n bytes that an extension holds for a message of a peer's as chunk memory handed out to that peer, or refuses
-// them as getMemory would. discharge takes them off.
+// them as memoryFor would. discharge takes them off.
 func (e *Endpoint) charge(n int, held *int) error {
 	p := &e.pool
 	p.mu.Lock()
@@ -264,7 +242,7 @@ func (e *Endpoint) charge(n int, held *int) error {
 	}
 	free := p.limit - (p.total - p.idle)
 	if n > free || *held+n > free-n {
-		return fmt.Errorf("%w: a message of %d bytes for a peer that has %d, %d are free", ErrNoMemory, n, *held, free)
+		return fmt.Errorf("%w: a message of %d bytes for a peer that has %d, %d are free", transport.ErrNoMemory, n, *held, free)
 	}
 	p.total += n
 	p.out += n

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	_ "github.com/rpcrdma/rpcrdma/providers/loopback"
 )
@@ -129,12 +130,12 @@ func TestTable(t *testing.T) {
 
 func TestCallList(t *testing.T) {
 	var q callQueue
-	var want []*Call
+	var want []*call
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 5000 {
 		switch k := rng.IntN(4); {
 		case k < 2:
-			c := new(Call)
+			c := new(call)
 			q.push(c)
 			want = append(want, c)
 		case k == 2 && len(want) > 0:
@@ -211,9 +212,9 @@ func endpoint(t testing.TB, cfg EndpointConfig) *Endpoint {
 
 func TestMemoryPool(t *testing.T) {
 	e := endpoint(t, EndpointConfig{Memory: 1 << 20})
-	get := func(n int) *Memory {
+	get := func(n int) *memory {
 		t.Helper()
-		m, err := e.GetMemory(n)
+		m, err := e.getMemory(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,12 +236,12 @@ func TestMemoryPool(t *testing.T) {
 		used(0)
 		panics(t, "freeing twice", m.Free)
 	}
-	var all []*Memory
+	var all []*memory
 	for range 256 {
 		all = append(all, get(4096))
 	}
 	used(1 << 20)
-	if _, err := e.GetMemory(1); !errors.Is(err, ErrNoMemory) {
+	if _, err := e.getMemory(1); !errors.Is(err, transport.ErrNoMemory) {
 		t.Errorf("beyond the limit: %v", err)
 	}
 	used(1 << 20)
@@ -250,7 +251,7 @@ func TestMemoryPool(t *testing.T) {
 	used(0)
 	get(1 << 20).Free() // what lies idle in another class makes room
 	big := endpoint(t, EndpointConfig{})
-	m, err := big.GetMemory(65 << 20) // not pooled
+	m, err := big.getMemory(65 << 20) // not pooled
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,16 +264,15 @@ func TestMemoryPool(t *testing.T) {
 	}
 }
 
-// TestUsersMemory is registered once with each endpoint, until Free or the endpoint's end.
 // TestShares: what peers take leaves some for others.
 func TestShares(t *testing.T) {
 	e := endpoint(t, EndpointConfig{Memory: 1 << 20})
 	var held [3]int
-	var all []*Memory
+	var all []*memory
 	for i := range held {
 		for {
-			m, err := e.getMemory(4096, &held[i])
-			if errors.Is(err, ErrNoMemory) {
+			m, err := e.memoryFor(4096, &held[i])
+			if errors.Is(err, transport.ErrNoMemory) {
 				break
 			}
 			if err != nil {
@@ -285,7 +285,7 @@ func TestShares(t *testing.T) {
 		t.Errorf("shares of %d bytes", held)
 	}
 	for range 1 << 17 / 4096 { // not for a peer
-		m, err := e.GetMemory(4096)
+		m, err := e.getMemory(4096)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,34 +320,40 @@ func TestSharesAreOfAddresses(t *testing.T) {
 	}
 }
 
+// TestUsersMemory is registered once with each endpoint, until Free or the endpoint's end.
 func TestUsersMemory(t *testing.T) {
 	a, b := endpoint(t, EndpointConfig{}), endpoint(t, EndpointConfig{})
 	freed := 0
-	m := NewMemory(make([]byte, 100), func() { freed++ })
-	for range 3 {
-		for _, e := range []*Endpoint{a, b} {
-			if _, err := m.region(e); err != nil {
-				t.Fatal(err)
+	m := transport.NewMemory(make([]byte, 100), func() { freed++ })
+	for _, e := range []*Endpoint{a, b} {
+		first, err := e.region(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if reg, err := e.region(m); err != nil || reg != first {
+				t.Errorf("registered once more: %v", err)
 			}
 		}
 	}
-	if len(m.regs) != 2 || len(a.users) != 1 || len(b.users) != 1 {
-		t.Errorf("registered %d times", len(m.regs))
+	if len(a.registered) != 1 || len(b.registered) != 1 {
+		t.Errorf("registered %d and %d times", len(a.registered), len(b.registered))
 	}
-	reg, off, temporary, err := a.locate(m.b[10:20], m)
+	reg, off, temporary, err := a.locate(m.Bytes()[10:20], m)
 	if err != nil || reg == nil || off != 10 || temporary {
 		t.Errorf("locate: %d, %v, %v", off, temporary, err)
 	}
 	if _, _, _, err := a.locate(make([]byte, 5), m); err == nil {
 		t.Error("bytes of somewhere else lie in the memory")
 	}
+	old, _ := b.region(m)
 	b.Close()
-	if len(m.regs) != 1 {
+	if reg, err := b.region(m); err == nil && reg == old {
 		t.Error("an endpoint that ended is still registered with")
 	}
 	m.Free()
-	if freed != 1 || len(a.users) != 0 {
-		t.Errorf("freed %d times, %d users", freed, len(a.users))
+	if freed != 1 || len(a.registered) != 0 {
+		t.Errorf("freed %d times, %d registered", freed, len(a.registered))
 	}
 }
 
@@ -376,16 +382,6 @@ func TestConfig(t *testing.T) {
 		t.Errorf("140 receives out of 100: %v", err)
 	}
 	c.unborn()
-}
-
-func TestXIDs(t *testing.T) {
-	next := NewXIDs()
-	if a, b := next(), next(); b != a+1 {
-		t.Errorf("%d then %d", a, b)
-	}
-	if NewXIDs()() == next() {
-		t.Error("two generators start alike") // once in 2^32
-	}
 }
 
 func TestSegmentsFit(t *testing.T) {

@@ -145,7 +145,7 @@ type parcel struct {
 	works     []verbs.Work
 	op, parts int
 	xid       uint32
-	req       *Request // whose reply it is; nil: a call
+	req       *request // whose reply it is; nil: a call
 }
 
 // postParcels posts what has places now. Called with mu held.
@@ -172,7 +172,7 @@ func (x *extensions) postParcels() {
 }
 
 // dropParcels gives back what the parcels hold, and returns the requests that they answer. Called with mu held, when down.
-func (x *extensions) dropParcels(finished []*Request) []*Request {
+func (x *extensions) dropParcels(finished []*request) []*request {
 	if x == nil {
 		return finished
 	}
@@ -194,7 +194,7 @@ func (x *extensions) carries(w *wrapper) bool { return slices.Contains(*x.wrap.w
 func (x *extensions) divert(s *session) {
 	c := x.c
 	var calls []uint32
-	var replies []*Request
+	var replies []*request
 	x.wrap.parcels = slices.DeleteFunc(x.wrap.parcels, func(p parcel) bool {
 		if x.ops[p.op].Ext != s.i {
 			return false
@@ -290,7 +290,7 @@ func longest(works []verbs.Work) (n int) {
 
 // planWrapped plans a call on a connection with extensions whose version stands: with what is attached to it, or in pieces where it is too
 // long for one Send. Where that does not come about it goes plain; the call whose extension panics ends.
-func (c *Conn) planWrapped(call *Call, version uint32, learned chunkLimits) (chunk.Offer, error) {
+func (c *Conn) planWrapped(call *call, version uint32, learned chunkLimits) (chunk.Offer, error) {
 	x := c.ext
 	var err error
 	call.by, call.wrap = nil, x.attachment(call)
@@ -319,7 +319,7 @@ func (c *Conn) planWrapped(call *Call, version uint32, learned chunkLimits) (chu
 }
 
 // cutCall cuts a call into pieces. Where there is no place for them now it goes otherwise, but for one that cannot.
-func (c *Conn) cutCall(call *Call) (ok bool, err error) {
+func (c *Conn) cutCall(call *call) (ok bool, err error) {
 	x, p := c.ext, &call.plan
 	if call.by, err = x.carrying(p.Len); call.by == nil {
 		return false, err
@@ -345,7 +345,7 @@ func (c *Conn) leavePlaces(placed *bool, op, n int) {
 }
 
 // sendPieces posts a call that is planned in pieces.
-func (c *Conn) sendPieces(call *Call) error {
+func (c *Conn) sendPieces(call *call) error {
 	x, h := c.ext, &call.head
 	works, last, size, err := c.pack(call.works[:0], call.by, call.pieces, h, &call.Msg, call.plan.Parts)
 	call.works = works
@@ -379,7 +379,7 @@ func (c *Conn) sendPieces(call *Call) error {
 }
 
 // cutReply cuts a reply into pieces. Where there is no place for them now it goes to the Reply chunk, if that is long enough, or waits.
-func (c *Conn) cutReply(r *Request, send int) (ok bool, err error) {
+func (c *Conn) cutReply(r *request, send int) (ok bool, err error) {
 	x, p := c.ext, &r.plan
 	by, err := x.carrying(p.Len)
 	if by == nil {
@@ -398,7 +398,7 @@ func (c *Conn) cutReply(r *Request, send int) (ok bool, err error) {
 }
 
 // uncut undoes cutReply for a reply that has not been sent.
-func (c *Conn) uncut(r *Request) {
+func (c *Conn) uncut(r *request) {
 	r.by, r.last = nil, nil
 	if r.placed {
 		c.mu.Lock()
@@ -408,7 +408,7 @@ func (c *Conn) uncut(r *Request) {
 }
 
 // postPieces posts a reply in pieces, or lets it wait. Called with mu held.
-func (c *Conn) postPieces(r *Request) {
+func (c *Conn) postPieces(r *request) {
 	x := c.ext
 	c.counters.Wrapped++
 	if r.placed {

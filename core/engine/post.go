@@ -74,21 +74,21 @@ func (c *Conn) flush() {
 // sendBuffer is where a message is put together, from its header to its last inline
 // byte. It is its taker's until posted, then the provider's until the completion.
 type sendBuffer struct {
-	mem  *Memory
+	mem  *memory
 	off  int
-	long *Memory // instead of mem, for a message that does not fit there; from the endpoint's pool, until put
+	long *memory // instead of mem, for a message that does not fit there; from the endpoint's pool, until put
 	i    uint32
 	seg  [1]verbs.Seg
-	req  *Request // finished by the completion
+	req  *request // finished by the completion
 	// answer: a call is answered by it (Conn.owed), once Post has taken it.
 	answer bool
 }
 
 func (s *sendBuffer) bytes(n int) []byte {
 	if s.long != nil {
-		return s.long.b[:0:n]
+		return s.long.Bytes()[:0:n]
 	}
-	return s.mem.b[s.off : s.off : s.off+n]
+	return s.mem.Bytes()[s.off : s.off : s.off+n]
 }
 
 // work is the Send of the first n bytes.
@@ -106,7 +106,7 @@ func (s *sendBuffer) work(n int) verbs.Work {
 type sendBuffers struct {
 	all   []*sendBuffer
 	free  []*sendBuffer
-	slabs []*Memory
+	slabs []*memory
 	out   int
 	done  uint64 // Sends and Writes that have completed
 	ended bool
@@ -120,7 +120,7 @@ func (c *Conn) takeSend(n int) (*sendBuffer, error) {
 	if n <= c.ep.size {
 		return c.takeShort()
 	}
-	long, err := c.Memory(n) // whose length the peer has chosen: of its share
+	long, err := c.memory(n) // whose length the peer has chosen: of its share
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoRoom, err)
 	}
@@ -143,7 +143,7 @@ func (c *Conn) takeShort() (*sendBuffer, error) {
 		}
 		size, n := c.ep.size, min(max(len(s.all), 1), sendSlab)
 		c.mu.Unlock()
-		slab, err := c.ep.GetMemory(n * size)
+		slab, err := c.ep.getMemory(n * size)
 		c.mu.Lock()
 		if err != nil {
 			return nil, fmt.Errorf("send buffers: %w", err)
@@ -183,7 +183,7 @@ func (s *sendBuffers) put(b *sendBuffer) {
 }
 
 // complete takes the completion of a Send, and returns the request that it answers, if any.
-func (s *sendBuffers) complete(i uint32) *Request {
+func (s *sendBuffers) complete(i uint32) *request {
 	b := s.all[i]
 	r := b.req
 	s.put(b)

@@ -141,7 +141,7 @@ type ownSlot struct {
 }
 
 type ownSlab struct {
-	mem         *Memory
+	mem         *memory
 	size        int // bytes of a receive
 	used, holds int // places that were taken; slots that lie in it, and one for more to come
 }
@@ -172,7 +172,7 @@ func (o *ownReceives) add(ep *Endpoint, vc verbs.Conn, n int) error {
 	if n -= back; n == 0 {
 		return nil
 	}
-	mem, err := ep.GetMemory(n * o.size)
+	mem, err := ep.getMemory(n * o.size)
 	if err != nil {
 		o.surplus += back
 		return fmt.Errorf("receives: %w", err)
@@ -288,7 +288,7 @@ func (o *ownReceives) grow(ep *Endpoint, r *raise) (old *raise, now bool, err er
 			return nil, false, errReplacing
 		}
 		n := len(o.slots) - len(o.spare)
-		mem, err := ep.GetMemory(n * r.size)
+		mem, err := ep.getMemory(n * r.size)
 		if err != nil {
 			return nil, false, err
 		}

@@ -264,7 +264,7 @@ func (c *Conn) confirmed(h *wire.Header) (opened bool) {
 var errNotTheReply = errors.New("the RPC message is no reply to it")
 
 // takeReply keeps the reply's inline bytes, with release as they are, and finds the rest. Called with mu held.
-func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte, release loan) error {
+func (c *Conn) takeReply(call *call, h *wire.Header, payload []byte, release loan) error {
 	if err := chunk.CheckReply(h, &call.head.Lists, len(payload)); err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte, release loa
 	}
 	var reply []byte
 	if call.reply != nil {
-		reply = call.reply.b
+		reply = call.reply.Bytes()
 	}
 	call.Stream, call.Moved = chunk.JoinReply(call.Moved[:0], &h.Lists, call.results, reply, inline, call.into)
 	call.loosen(call.Moved)
@@ -299,7 +299,7 @@ func (c *Conn) takeReply(call *Call, h *wire.Header, payload []byte, release loa
 }
 
 // errorReply takes an RDMA_ERROR for call; failed: no version is left to talk in. Called with mu held.
-func (c *Conn) errorReply(call *Call, h *wire.Header) (failed bool) {
+func (c *Conn) errorReply(call *call, h *wire.Header) (failed bool) {
 	c.counters.ErrorsRecv++
 	err := &TransportError{XID: h.XID, Version: h.Version, Body: h.Err}
 	switch {

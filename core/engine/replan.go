@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
@@ -18,7 +19,7 @@ const maxReplans = 8
 // replan tells whether the peer's refusal is one that another plan answers: fewer chunks, fewer segments, or,
 // where the caller allows it (D-33), more room. Each plan must go beyond what was sent: a peer that refuses that as
 // well gets no third one like it. Called with mu held.
-func (c *Conn) replan(call *Call, version uint32, e wire.ErrorBody) bool {
+func (c *Conn) replan(call *call, version uint32, e wire.ErrorBody) bool {
 	if !e.Code.Retryable(version) || call.replans >= maxReplans {
 		return false
 	}
@@ -62,22 +63,22 @@ func (c *Conn) replan(call *Call, version uint32, e wire.ErrorBody) bool {
 }
 
 // grow gets a longer destination for a result that did not fit. Called without mu.
-func (c *Conn) grow(call *Call) error {
+func (c *Conn) grow(call *call) error {
 	if call.growTo == 0 {
 		return nil
 	}
-	mem, err := c.ep.GetMemory(call.growTo)
+	mem, err := c.ep.getMemory(call.growTo)
 	if err != nil {
 		return err
 	}
 	call.grown = append(call.grown, mem)
-	call.Into[call.growWrite] = Dest{Buf: mem.b, Mem: mem}
+	call.Into[call.growWrite] = transport.Dest{Buf: mem.Bytes(), Mem: &mem.Memory}
 	call.growTo = 0
 	return nil
 }
 
 // dropGrown gives back what grow took. Nothing can reach it any more.
-func (call *Call) dropGrown() {
+func (call *call) dropGrown() {
 	for i, m := range call.grown {
 		m.Free()
 		call.grown[i] = nil
@@ -86,7 +87,7 @@ func (call *Call) dropGrown() {
 }
 
 // loosen lets a result that came inline be longer than its destination.
-func (call *Call) loosen(moved []xdr.Moved) {
+func (call *call) loosen(moved []xdr.Moved) {
 	for i := range moved {
 		moved[i].Loose = call.Grow > 0
 	}

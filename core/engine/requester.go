@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,46 +12,16 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
-	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
-// Dest is where a bulk result is to be placed.
-type Dest struct {
-	Buf []byte
-	Mem *Memory // that Buf lies in; nil: Buf is registered for the call
-}
+// call is a transport.Call as the engine has it: its State, from the first Do on for as long as it is used again.
+type call struct {
+	*transport.Call
 
-// Call is one RPC at its requester. Take one from a CallPool, fill it, run it with
-// Conn.Do, read the reply, then Free it. It may be run again, with the same XID, on another
-// connection once Do has returned a *LostError.
-type Call struct {
-	XID uint32
-	// Msg is the RPC call message, its XID in the first word. Its bulk items must not change
-	// until Do returns.
-	Msg xdr.Writer
-	// Move tells that the binding allows moving the bulk arguments, MoveResults the bulk results.
-	Move, MoveResults bool
-	// Into are the destinations of the bulk results, in order. Do returns only when nothing
-	// can write to them any more.
-	Into []Dest
-	// MaxReply is the bytes of the largest reply message without its bulk results;
-	// MaxWhole with them, as far as Into does not bound them.
-	MaxReply, MaxWhole int
-	// Grow lets a version 2 peer's answer that a result or the reply needs more room be followed by the same call with
-	// that much, up to Grow bytes for what was too short (D-33). A result longer than its destination then
-	// lies in memory of the call's.
-	Grow int
-	// Attach goes with the call where the connection allows it.
-	Attach Attachment
-
-	// Stream and Moved are the reply, as xdr.Reader.Reset takes them; valid until Free.
-	Stream []byte
-	Moved  []xdr.Moved
-
-	pool    *CallPool
-	group   *Group // whose memory it uses, until Free
+	group   *Group // whose memory it uses, until Reset
 	index   uint32 // in Conn.calls
 	wake    chan struct{}
 	settled atomic.Bool // Do has something to look at: set with Conn.mu held
@@ -70,10 +39,10 @@ type Call struct {
 	outcome    callState // what follows the fence
 	err        error     // with callDone
 	credit     bool      // holds one
-	lent       *Call     // a probe: whose credit it is
+	lent       *call     // a probe: whose credit it is
 	orphan     bool
-	prev, next *Call
-	sameRow    *Call // in Conn.pending
+	prev, next *call
+	sameRow    *call // in Conn.pending
 	listed     bool
 	tick       uint32 // when it began
 	after      uint64 // operations without an RPC that were sent before it
@@ -98,12 +67,12 @@ type Call struct {
 	writes  []int
 	windows []window
 	regs    []verbs.Region // registered for this call
-	pulled  *Memory        // Position-Zero Read chunk
-	reply   *Memory        // Reply chunk
+	pulled  *memory        // Position-Zero Read chunk
+	reply   *memory        // Reply chunk
 	inline  []byte         // the reply's inline bytes
 	results [][]byte       // memory of the Write chunks
-	spares  []*Memory      // stand under the windows of an orphan
-	grown   []*Memory      // destinations that replace those of Into that were too short
+	spares  []*memory      // stand under the windows of an orphan
+	grown   []*memory      // destinations that replace those of Into that were too short
 	release loan           // of Stream, which an extension keeps; else it lies in inline
 
 	// How extensions have it travel; see planWrapped.
@@ -138,16 +107,17 @@ const (
 	callDone
 )
 
-// CallPool keeps calls for use again. The zero value is ready. Calls own channels: a pool belongs to
-// one client, so that one that lives in a bubble of testing/synctest shares none with the world.
-type CallPool struct{ free sync.Pool }
-
-// Get takes an empty call; Call.Free gives it back.
-func (p *CallPool) Get() *Call {
-	if c, ok := p.free.Get().(*Call); ok {
+// callOf is what the engine keeps with t.
+func callOf(t *transport.Call) *call {
+	if c, ok := t.State.(*call); ok {
 		return c
 	}
-	c := &Call{wake: make(chan struct{}, 1), pool: p}
+	if t.State != nil { // another implementation's: the call has changed over
+		t.State.Release()
+		t.State.Reset()
+	}
+	c := &call{Call: t, wake: make(chan struct{}, 1)}
+	t.State = c
 	c.stop = func() bool { return c.settled.Load() || c.gaveUp.Load() || c.cancelled.Load() }
 	c.onCancel = func() {
 		d := c.driver // before the flag: who sees that may use the call anew
@@ -157,22 +127,22 @@ func (p *CallPool) Get() *Call {
 	return c
 }
 
-// Free gives the call back and releases its bulk items. Not after Do returned an *OrphanError:
-// then the connection keeps it until its reply comes.
-func (call *Call) Free() {
+// Release implements transport.CallState.
+func (call *call) Release() {
 	call.dropMemory()
 	call.dropGrown()
-	call.Msg.DropBulk()
-	clear(call.Into)
-	clear(call.Moved)
+}
+
+// keepInline is the most of a call's memory for inline replies that is worth keeping.
+const keepInline = 64 << 10
+
+// Reset implements transport.CallState.
+func (call *call) Reset() (keep bool) {
 	clear(call.results)
 	clear(call.into)
-	call.Msg.Reset()
-	call.Into, call.Moved = call.Into[:0], call.Moved[:0]
 	call.results, call.into = call.results[:0], call.into[:0]
-	call.XID, call.Move, call.MoveResults, call.MaxReply, call.MaxWhole, call.Stream = 0, false, false, 0, 0, nil
-	call.Grow, call.growTo, call.minReply, call.sends = 0, 0, 0, 0
-	call.Attach, call.wrap, call.by = Attachment{}, wire.Wrap{}, nil
+	call.growTo, call.minReply, call.sends = 0, 0, 0
+	call.wrap, call.by = wire.Wrap{}, nil
 	call.state, call.err = callIdle, nil
 	call.settled.Store(false)
 	call.gaveUp.Store(false)
@@ -186,38 +156,29 @@ func (call *Call) Free() {
 		call.group = nil
 		g.gate.leave()
 	}
-	if cap(call.inline) <= 64<<10 {
-		call.pool.free.Put(call)
-	}
+	return cap(call.inline) <= keepInline
 }
 
 // wakeUp makes Do look. Called with Conn.mu held.
-func (call *Call) wakeUp() {
+func (call *call) wakeUp() {
 	select {
 	case call.wake <- struct{}{}:
 	default:
 	}
 }
 
-// OrphanError is what Do returns for a call that was cancelled after it had been sent: the Call
-// object now belongs to the connection and must not be touched again.
-type OrphanError struct{ Err error }
-
-func (e *OrphanError) Error() string { return e.Err.Error() }
-func (e *OrphanError) Unwrap() error { return e.Err }
-
-// Do sends call and waits for its reply: a client's call to its server, or, at a server, a backward call
-// to the client. Errors: the context's, ErrTimeout, *LostError, *TransportError, ErrVersion, ErrBadReply,
-// *chunk.PlanError or of registering memory; of backward calls also *BackwardError. In each case no peer
-// can reach the caller's memory any more.
-func (c *Conn) Do(ctx context.Context, call *Call) error {
+// Do implements transport.Link: a client's call to its server, or, at a server, a backward call to the client. Errors
+// beside those of every Link: *TransportError, ErrVersion, ErrBadReply, *GateError, *chunk.PlanError or of registering
+// memory; of backward calls also *transport.BackwardError.
+func (c *Conn) Do(ctx context.Context, t *transport.Call) error {
+	call := callOf(t)
 	if c.recording() {
 		return c.doRecorded(ctx, call)
 	}
 	return c.do(ctx, call)
 }
 
-func (c *Conn) doRecorded(ctx context.Context, call *Call) error {
+func (c *Conn) doRecorded(ctx context.Context, call *call) error {
 	xid, began := call.XID, c.clock() // an orphan is no longer ours
 	c.event(obs.Event{Kind: obs.CallBegun, XID: xid, Arg: procedureOf(call)})
 	err := c.do(ctx, call)
@@ -225,10 +186,10 @@ func (c *Conn) doRecorded(ctx context.Context, call *Call) error {
 	return err
 }
 
-func (c *Conn) do(ctx context.Context, call *Call) error {
+func (c *Conn) do(ctx context.Context, call *call) error {
 	if call.group != c.group {
 		if !c.group.gate.enter() {
-			return &LostError{Err: errEndpointClosed}
+			return &transport.LostError{Err: errEndpointClosed}
 		}
 		if call.group != nil {
 			call.group.gate.leave()
@@ -258,7 +219,7 @@ func (c *Conn) do(ctx context.Context, call *Call) error {
 }
 
 // run sends a call that has a credit, again where another version is wanted.
-func (c *Conn) run(ctx context.Context, call *Call) error {
+func (c *Conn) run(ctx context.Context, call *call) error {
 	for {
 		if err := c.transmit(ctx, call); err != nil {
 			c.mu.Lock()
@@ -314,7 +275,7 @@ func (c *Conn) settlePause(ctx context.Context) error {
 
 // acquire waits for a credit (RFC 8166 §3.3.1), and until a connection that is gated is open, first come, first
 // served.
-func (c *Conn) acquire(ctx context.Context, call *Call) error {
+func (c *Conn) acquire(ctx context.Context, call *call) error {
 	c.mu.Lock()
 	call.tick = c.tick
 	switch {
@@ -346,7 +307,7 @@ func (c *Conn) acquire(ctx context.Context, call *Call) error {
 }
 
 // waitCredit returns when call, which is in c.waiting, has a credit or will get none.
-func (c *Conn) waitCredit(ctx context.Context, call *Call) error {
+func (c *Conn) waitCredit(ctx context.Context, call *call) error {
 	for {
 		select {
 		case <-call.wake: // perhaps a token of an earlier life
@@ -383,21 +344,21 @@ func (c *Conn) waitCredit(ctx context.Context, call *Call) error {
 	}
 }
 
-// causeOf is why ctx ended, or ErrTimeout when it has not.
+// causeOf is why ctx ended, or transport.ErrTimeout when it has not.
 func causeOf(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return ErrTimeout
+	return transport.ErrTimeout
 }
 
 // giveCredit and dropCredit move a credit to call and back. Called with mu held.
-func (c *Conn) giveCredit(call *Call) {
+func (c *Conn) giveCredit(call *call) {
 	c.credits.take()
 	call.credit, call.state = true, callReady
 }
 
-func (c *Conn) dropCredit(call *Call) {
+func (c *Conn) dropCredit(call *call) {
 	if !call.credit {
 		return
 	}
@@ -428,7 +389,7 @@ func (c *Conn) grantWaiting() {
 }
 
 // transmit plans, exposes and posts a call that has a credit.
-func (c *Conn) transmit(ctx context.Context, call *Call) error {
+func (c *Conn) transmit(ctx context.Context, call *call) error {
 	c.mu.Lock()
 	neg, learned, level := c.neg, c.learned, c.level
 	var err error
@@ -471,7 +432,7 @@ func (c *Conn) transmit(ctx context.Context, call *Call) error {
 	return err
 }
 
-func (c *Conn) plan(call *Call, version uint32, settled bool, learned chunkLimits) (chunk.Offer, error) {
+func (c *Conn) plan(call *call, version uint32, settled bool, learned chunkLimits) (chunk.Offer, error) {
 	if settled && version >= wire.Version2 && c.ext != nil {
 		return c.planWrapped(call, version, learned)
 	}
@@ -479,7 +440,7 @@ func (c *Conn) plan(call *Call, version uint32, settled bool, learned chunkLimit
 	return c.planCall(call, version, settled, learned)
 }
 
-func (c *Conn) planCall(call *Call, version uint32, settled bool, learned chunkLimits) (chunk.Offer, error) {
+func (c *Conn) planCall(call *call, version uint32, settled bool, learned chunkLimits) (chunk.Offer, error) {
 	send, recv := c.limits(version)
 	if !settled {
 		send = min(send, ProbeSize)
@@ -533,12 +494,12 @@ const headerReserve = 36
 
 // probe runs a NULL call of call's program, to learn the version with. It uses call's
 // credit, and keeps it when the context ends first.
-func (c *Conn) probe(ctx context.Context, call *Call) error {
+func (c *Conn) probe(ctx context.Context, call *call) error {
 	b := call.Msg.Bytes()
 	if len(b) < 24 {
 		return fmt.Errorf("engine: not an RPC call message: %d bytes", len(b))
 	}
-	p := call.pool.Get()
+	p := callOf(new(transport.Call)) // one for a connection
 	p.XID, p.state, p.bounded, p.tick = c.cfg.NextXID(), callReady, call.bounded, call.tick
 	h := rpcmsg.CallHeader{
 		XID:     p.XID,
@@ -548,7 +509,7 @@ func (c *Conn) probe(ctx context.Context, call *Call) error {
 	p.credit, call.credit = true, false
 	p.lent = call
 	err := c.run(ctx, p)
-	var orphan *OrphanError
+	var orphan *transport.OrphanError
 	if errors.As(err, &orphan) {
 		return orphan.Err
 	}
@@ -557,7 +518,7 @@ func (c *Conn) probe(ctx context.Context, call *Call) error {
 }
 
 // sendCall posts the call.
-func (c *Conn) sendCall(call *Call) error {
+func (c *Conn) sendCall(call *call) error {
 	if call.by != nil {
 		return c.sendPieces(call)
 	}
@@ -600,7 +561,7 @@ func (c *Conn) sendCall(call *Call) error {
 }
 
 // begin makes call one that awaits its reply; its message is posted next, whose longest Send has size bytes. Called with mu held.
-func (c *Conn) begin(call *Call, size int) error {
+func (c *Conn) begin(call *call, size int) error {
 	if c.down {
 		return c.lostErr()
 	}
@@ -619,7 +580,7 @@ func (c *Conn) begin(call *Call, size int) error {
 }
 
 // sent counts a call that has been posted, size bytes in all. Called with mu held, which it gives up.
-func (c *Conn) sent(call *Call, size int) {
+func (c *Conn) sent(call *call, size int) {
 	h := &call.head
 	c.countMessage(h, call.plan.Len, c.pick(ours, &c.counters.CallsSent, &c.counters.BackCallsSent))
 	c.mu.Unlock()
@@ -634,7 +595,7 @@ func (c *Conn) sent(call *Call, size int) {
 }
 
 // abandon takes back the windows of a call that was not sent. again: it keeps its credit, and is ready to be.
-func (c *Conn) abandon(call *Call, again bool) {
+func (c *Conn) abandon(call *call, again bool) {
 	c.mu.Lock()
 	c.leavePlaces(&call.placed, call.partOp, call.parts)
 	call.index = c.calls.add(call)

@@ -12,25 +12,16 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
-// Request is one call at its responder, from Config.Serve until Reply or Drop.
-type Request struct {
-	// Header is the call's transport header. Stream and Moved are the RPC message, as
-	// xdr.Reader.Reset takes them: views into registered memory.
-	Header *wire.Header
-	Stream []byte
-	Moved  []xdr.Moved
-	// Results is where the reply message is written.
-	Results xdr.Writer
-	// User is the server's own, kept when the Request is used again.
-	User any
-	// Finished is called once when the request is over: its reply has left and nothing needs the
-	// results' memory, or it was dropped. Set by the server; kept.
-	Finished func(*Request)
+// request is a transport.Request as the engine has it.
+type request struct {
+	transport.Request
+	Header *wire.Header // of the call
 
 	conn   *Conn
 	index  uint32 // in Conn.requests
@@ -38,7 +29,7 @@ type Request struct {
 	inline []byte
 	chunks []chunk.ReadChunk
 	data   [][]byte
-	pulled []*Memory
+	pulled []*memory
 	left   int  // RDMA Reads not completed; guarded by Conn.mu
 	owed   bool // counted in Conn.owed; guarded by Conn.mu
 	broken bool
@@ -52,7 +43,7 @@ type Request struct {
 	works  []verbs.Work
 	segs   []verbs.Seg
 	regs   []verbs.Region
-	stream *Memory // of a reply that goes to the Reply chunk
+	stream *memory // of a reply that goes to the Reply chunk
 
 	// Of a reply in pieces; see cutReply.
 	by            *wrapper
@@ -66,8 +57,8 @@ type Request struct {
 
 // readOp is an RDMA Read that waits for depth.
 type readOp struct {
-	req    *Request
-	mem    *Memory
+	req    *request
+	mem    *memory
 	off, n int
 	seg    wire.Segment
 }
@@ -103,7 +94,11 @@ func (q *readQueue) pop() readOp {
 	return op
 }
 
-var requestPool = sync.Pool{New: func() any { return &Request{Header: new(wire.Header)} }}
+var requestPool = sync.Pool{New: func() any {
+	r := &request{Header: new(wire.Header)}
+	r.Init(r)
+	return r
+}}
 
 // call takes a call; it takes buf. Of one that is taken release, if there is one, is called when it is over.
 func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release loan) (taken bool) {
@@ -121,7 +116,7 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release loan
 		c.sendError(nil, h.XID, h.Version, body)
 		return false
 	}
-	r := requestPool.Get().(*Request)
+	r := requestPool.Get().(*request)
 	r.conn, r.buf, r.inline, r.release = c, buf, payload, release
 	r.Header, in.hdr = in.hdr, r.Header // the call keeps the header, its old memory serves the next
 
@@ -181,7 +176,7 @@ var errNoReads = errors.New("a Read chunk from a peer that serves no RDMA Reads"
 func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why error) {
 	neg, level := c.callable()
 	stands := neg.stands()
-	deaf := c.cfg.Serve == nil || c.client && (c.allows() == 0 || level == BackwardNone)
+	deaf := c.cfg.Serve == nil || c.client && (c.allows() == 0 || level == transport.BackwardNone)
 	switch {
 	case deaf && (h.Version == wire.Version1 || h.Proc < wire.Optional):
 		return body, errSilent // we take no calls (D-40); an operation is answered all the same (D-12)
@@ -241,17 +236,17 @@ func (c *Conn) refusal(h *wire.Header, why wire.Reason) (wire.ErrorBody, error) 
 }
 
 // pull reads the Read chunks of r (RFC 8166 §3.4.5). Within Complete, without mu.
-func (c *Conn) pull(r *Request) {
+func (c *Conn) pull(r *request) {
 	r.chunks = chunk.ReadChunks(r.chunks[:0], r.Header.Reads)
 	for _, ch := range r.chunks {
-		mem, err := c.Memory(ch.Len)
+		mem, err := c.memory(ch.Len)
 		if err != nil {
 			c.sendError(r, r.Header.XID, r.Header.Version, replyFault(err, r.Header.Version))
 			r.finish()
 			return
 		}
 		r.pulled = append(r.pulled, mem)
-		r.data = append(r.data, mem.b)
+		r.data = append(r.data, mem.Bytes())
 	}
 	c.mu.Lock()
 	if c.down {
@@ -298,7 +293,7 @@ func (c *Conn) postReads() {
 }
 
 // readDone takes the completion of one RDMA Read.
-func (c *Conn) readDone(r *Request, s verbs.Status) {
+func (c *Conn) readDone(r *request, s verbs.Status) {
 	c.mu.Lock()
 	c.reading--
 	c.readsDone++
@@ -331,7 +326,7 @@ func readLen(chunks []chunk.ReadChunk) (n int) {
 }
 
 // deliver hands a whole call to the server. Within Complete, without mu.
-func (r *Request) deliver() {
+func (r *request) deliver() {
 	c, h := r.conn, r.Header
 	r.Stream, r.Moved = chunk.JoinCall(r.Moved[:0], h, r.chunks, r.data, r.inline)
 	xid, isReply, ok := rpcmsg.PeekType(r.Stream)
@@ -347,7 +342,7 @@ func (r *Request) deliver() {
 		c.bar(r)
 		return
 	default:
-		c.cfg.Serve(r)
+		c.cfg.Serve(&r.Request)
 		return
 	}
 	body, err := c.refusal(h, why)
@@ -359,20 +354,26 @@ func (r *Request) deliver() {
 	r.finish()
 }
 
-// Memory takes n bytes of the endpoint's registered memory, for a call of the peer's.
-func (c *Conn) Memory(n int) (*Memory, error) { return c.ep.getMemory(n, &c.share.held) }
+// memory takes n bytes of the endpoint's registered memory, for a call of the peer's.
+func (c *Conn) memory(n int) (*memory, error) { return c.ep.memoryFor(n, &c.share.held) }
 
-// Conn is the connection that the call came on.
-func (r *Request) Conn() *Conn { return r.conn }
+// Conn implements transport.Responder.
+func (r *request) Conn() transport.Conn { return r.conn }
 
-// Drop ends the request without a reply.
-func (r *Request) Drop() { r.finish() }
+// Memory implements transport.Responder: registered memory, of the peer's share.
+func (r *request) Memory(n int) (*transport.Memory, error) {
+	m, err := r.conn.memory(n)
+	if err != nil {
+		return nil, err
+	}
+	return &m.Memory, nil
+}
 
-// Reply sends what is in Results, results placed first (RFC 8166 §3.5); the request must not be touched
-// again. move tells that the binding allows moving bulk results. flush is false within Config.Serve,
-// where the batch is flushed as a whole. The error is for logs: the request is over in each
-// case, and the requester has been told where it can be.
-func (r *Request) Reply(move, flush bool) error {
+// Drop implements transport.Responder.
+func (r *request) Drop() { r.finish() }
+
+// Reply implements transport.Responder: results are placed first (RFC 8166 §3.5).
+func (r *request) Reply(move, flush bool) error {
 	c := r.conn
 	r.keepResults()
 	r.move = move
@@ -388,7 +389,7 @@ func (r *Request) Reply(move, flush bool) error {
 }
 
 // answer plans the reply and sends it, once more where the plan no longer holds.
-func (c *Conn) answer(r *Request, move bool) error {
+func (c *Conn) answer(r *request, move bool) error {
 	for most := MaxSend; ; {
 		if err := c.planReply(r, move, most); err != nil {
 			c.uncut(r)
@@ -409,7 +410,7 @@ func (c *Conn) answer(r *Request, move bool) error {
 }
 
 // answerAgain answers, in another way, a request whose reply was put together and not posted. Without mu.
-func (c *Conn) answerAgain(r *Request) {
+func (c *Conn) answerAgain(r *request) {
 	c.uncut(r)
 	r.dropSources()
 	if c.answer(r, r.move) != nil {
@@ -419,7 +420,7 @@ func (c *Conn) answerAgain(r *Request) {
 
 // keepResults copies bulk results that are views into the arguments' receive, as those of an
 // echo may be: the receive is about to take another message.
-func (r *Request) keepResults() {
+func (r *request) keepResults() {
 	if r.release.free != nil {
 		return
 	}
@@ -440,13 +441,13 @@ func within(b, area []byte) bool {
 }
 
 // putFor gives the receive back; the arguments, which may lie in it, are over.
-func (b *buffer) putFor(r *Request) {
+func (b *buffer) putFor(r *request) {
 	r.Stream, r.inline, r.Header.OptInfo = nil, nil, nil
 	b.put()
 }
 
 // planReply plans the reply within most bytes of a Send.
-func (c *Conn) planReply(r *Request, move bool, most int) error {
+func (c *Conn) planReply(r *request, move bool, most int) error {
 	h := r.Header
 	send, _ := c.limits(h.Version)
 	send = min(send, most)
@@ -504,17 +505,17 @@ func (c *Conn) planReply(r *Request, move bool, most int) error {
 }
 
 // source is the registered memory of bulk item i, or of the whole stream (-1).
-func (c *Conn) source(r *Request, bulk []xdr.Bulk, i int) (verbs.Region, int, error) {
+func (c *Conn) source(r *request, bulk []xdr.Bulk, i int) (verbs.Region, int, error) {
 	if i < 0 {
-		mem, err := c.Memory(r.plan.Len)
+		mem, err := c.memory(r.plan.Len)
 		if err != nil {
 			return nil, 0, err
 		}
 		r.stream = mem
-		chunk.Gather(mem.b[:0], &r.Results, r.plan.Parts)
+		chunk.Gather(mem.Bytes()[:0], &r.Results, r.plan.Parts)
 		return mem.reg, 0, nil
 	}
-	mem, _ := bulk[i].Mem.(*Memory)
+	mem, _ := bulk[i].Mem.(*transport.Memory)
 	reg, off, temporary, err := c.ep.locate(bulk[i].Data, mem)
 	if temporary && err == nil {
 		r.regs = append(r.regs, reg)
@@ -523,7 +524,7 @@ func (c *Conn) source(r *Request, bulk []xdr.Bulk, i int) (verbs.Region, int, er
 }
 
 // sendReply posts the Writes and the Send that tells of them.
-func (c *Conn) sendReply(r *Request) error {
+func (c *Conn) sendReply(r *request) error {
 	h := &r.head // nothing else of it is ever set
 	h.XID, h.Version, h.Credit, h.Proc = r.Header.XID, r.Header.Version, c.granted.Load(), wire.Msg
 	h.Direction, h.Lists = wire.Reply, r.plan.Returned
@@ -573,7 +574,7 @@ func (c *Conn) sendReply(r *Request) error {
 }
 
 // packReply puts what is sent together, behind the Writes in r.works.
-func (c *Conn) packReply(r *Request) (size int, err error) {
+func (c *Conn) packReply(r *request) (size int, err error) {
 	if r.by != nil {
 		r.works, r.last, size, err = c.pack(r.works, r.by, r.pieces, &r.head, &r.Results, r.plan.Parts)
 		return size, err
@@ -598,7 +599,7 @@ func (c *Conn) packReply(r *Request) (size int, err error) {
 }
 
 // postReply posts a reply that is put together. Called with mu held.
-func (c *Conn) postReply(r *Request) {
+func (c *Conn) postReply(r *request) {
 	written := r.written()
 	c.stampGrant(r.last.bytes(wire.FixedLen)[:wire.FixedLen], true)
 	r.last.req, r.last.answer, r.owed = r, r.owed, false
@@ -609,7 +610,7 @@ func (c *Conn) postReply(r *Request) {
 }
 
 // written is the bytes that were placed by RDMA Write.
-func (r *Request) written() (n int) {
+func (r *request) written() (n int) {
 	for _, op := range r.plan.Writes {
 		n += op.N
 	}
@@ -643,7 +644,7 @@ func (c *Conn) invalidate(h *wire.Header) uint32 {
 }
 
 // finish ends the request: its reply has left, or there is none. Without mu.
-func (r *Request) finish() {
+func (r *request) finish() {
 	c := r.conn
 	r.buf.put()
 	for i, m := range r.pulled {
@@ -671,9 +672,6 @@ func (r *Request) finish() {
 	}
 	after := c.takeAfter()
 	c.mu.Unlock()
-	if r.Finished != nil {
-		r.Finished(r)
-	}
 	r.conn = nil
 	requestPool.Put(r)
 	after()
@@ -681,7 +679,7 @@ func (r *Request) finish() {
 }
 
 // dropSources gives back what planReply has taken to send from.
-func (r *Request) dropSources() {
+func (r *request) dropSources() {
 	for i, reg := range r.regs {
 		reg.Release()
 		r.regs[i] = nil
@@ -713,7 +711,7 @@ func (c *Conn) takeAfter() func() {
 
 // sendError sends an RDMA_ERROR (RFC 8166 §4.5, v2 draft §6.2.4): in answer to r, or, with nil, to
 // a call that has become no Request.
-func (c *Conn) sendError(r *Request, xid, version uint32, body wire.ErrorBody) {
+func (c *Conn) sendError(r *request, xid, version uint32, body wire.ErrorBody) {
 	h := wire.Header{XID: xid, Version: version, Credit: c.granted.Load(), Proc: wire.ErrorMsg, Err: body}
 	sb, err := c.takeSend(h.Len())
 	if err != nil {

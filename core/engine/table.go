@@ -40,9 +40,9 @@ func (t *table[T]) all() iter.Seq[*T] {
 }
 
 // callList is an intrusive list of calls, oldest first.
-type callList struct{ head, tail *Call }
+type callList struct{ head, tail *call }
 
-func (l *callList) push(c *Call) {
+func (l *callList) push(c *call) {
 	c.prev, c.next = l.tail, nil
 	if l.tail == nil {
 		l.head = c
@@ -53,7 +53,7 @@ func (l *callList) push(c *Call) {
 	c.listed = true
 }
 
-func (l *callList) remove(c *Call) {
+func (l *callList) remove(c *call) {
 	if !c.listed {
 		return
 	}
@@ -73,7 +73,7 @@ func (l *callList) remove(c *Call) {
 // callQueue is a callList used first in, first out.
 type callQueue struct{ callList }
 
-func (q *callQueue) pop() *Call {
+func (q *callQueue) pop() *call {
 	c := q.head
 	if c != nil {
 		q.remove(c)

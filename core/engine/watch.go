@@ -2,146 +2,33 @@ package engine
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
+	"github.com/rpcrdma/rpcrdma/core/watch"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
-// Defaults of Config. A server waits longer than a client, and than Linux's, which closes
-// after five minutes: who has to connect again then is who knows that nothing is under way.
-const (
-	DefaultClientIdle = 5 * time.Minute
-	DefaultServerIdle = 6 * time.Minute
-	DefaultStall      = time.Minute
-	DefaultKeepAlive  = 20 * time.Second
-)
-
-// slowest is the pace, in bytes per second, at which a Read or a reply may move and still be in progress.
-const slowest = 64 << 10
-
-var (
-	// ErrStalled: what was posted, or a frame that has begun to come, has made no progress for
-	// Config.StallTimeout.
-	ErrStalled = errors.New("peer stalls")
-	// ErrMute: the peer said nothing while calls waited, nor answered when it was asked
-	// (Config.KeepAlive).
-	ErrMute = errors.New("peer is mute: calls and a NULL call have no answer")
-)
-
-// activity is what a connection has done up to a tick.
-type activity struct {
-	calls                uint64 // received and sent
-	gated                bool   // version 2 stands, and an extension has not opened the connection
-	busy                 bool   // something is served, awaited or owed
-	awaiting             bool   // calls wait for replies
-	heard                uint64 // bytes from the peer
-	frames               uint64 // from the peer
-	torn                 bool   // one has begun to come and is not whole
-	reads, sends         int    // posted and not completed
-	readsDone, sendsDone uint64
-	readMost, sendMost   int // bytes of the largest among them
-}
-
-// verdict is what follows from a tick.
-type verdict uint8
-
-const (
-	verdictNone  verdict = iota
-	verdictIdle          // close in order
-	verdictStall         // abort: ErrStalled
-	verdictTorn          // the same
-	verdictProbe         // ask by a NULL call; probed tells that one went out
-	verdictMute          // abort: ErrMute
-	verdictGate          // abort: it was not opened
-)
-
-// watch judges a connection once a tick: a pure value, in ticks.
-type watch struct {
-	idle, stall, mute int // limits; 0: none
-	gate              int // the same
-	pace              int // bytes that move in one tick at least
-
-	last                          activity
-	quiet, reading, sending, hush int // ticks without a call, a Read, a Send or Write, a byte
-	outside                       int // ticks gated
-	torn                          int // ticks with the same frame unfinished
-	probed                        bool
-}
-
-// step takes what the connection has done since the last tick.
-func (w *watch) step(a activity) verdict {
-	count := func(n *int, same bool) {
-		*n++
-		if !same {
-			*n = 0
-		}
-	}
-	count(&w.quiet, !a.busy && a.calls == w.last.calls)
-	count(&w.reading, a.reads > 0 && a.readsDone == w.last.readsDone && w.last.reads > 0)
-	count(&w.sending, a.sends > 0 && a.sendsDone == w.last.sendsDone && w.last.sends > 0)
-	count(&w.outside, a.gated && w.last.gated)
-	count(&w.hush, a.awaiting && a.heard == w.last.heard && w.last.awaiting)
-	count(&w.torn, a.torn && w.last.torn && a.frames == w.last.frames)
-	w.last = a
-	if w.hush == 0 {
-		w.probed = false
-	}
-	switch {
-	case w.stall > 0 && (w.reading > w.stall+a.readMost/w.pace || w.sending > w.stall+a.sendMost/w.pace):
-		return verdictStall
-	case w.stall > 0 && w.torn > w.stall:
-		return verdictTorn
-	case w.gate > 0 && w.outside >= w.gate:
-		return verdictGate
-	case w.mute > 0 && w.probed && w.hush >= 2*w.mute:
-		return verdictMute
-	case w.mute > 0 && !w.probed && w.hush >= w.mute:
-		w.hush = w.mute // what follows is counted from the question
-		return verdictProbe
-	case w.idle > 0 && w.quiet >= w.idle:
-		return verdictIdle
-	}
-	return verdictNone
-}
-
-// ticksPer is how many ticks the shortest limit has.
-const ticksPer = 8
-
-// newWatch chooses a connection's tick and its limits in ticks.
-func (c *Config) newWatch() (w watch, period time.Duration, timeout uint32) {
-	period = c.CallTimeout
+// newWatch chooses a connection's tick and its limits, and CallTimeout in ticks.
+func (c *Config) newWatch() (w watch.Watch, tick time.Duration, timeout uint32) {
 	gate := c.GateTimeout
 	if !c.Extensions.Gated() {
 		gate = 0
 	}
-	for _, d := range []time.Duration{c.IdleTimeout, c.StallTimeout, c.KeepAlive, gate} {
-		if d > 0 {
-			period = min(period, d)
-		}
-	}
-	period = max(period/ticksPer, time.Millisecond)
-	ticks := func(d time.Duration) int {
-		if d <= 0 {
-			return 0
-		}
-		return int((d + period - 1) / period)
-	}
-	w = watch{idle: ticks(c.IdleTimeout), stall: ticks(c.StallTimeout), mute: ticks(c.KeepAlive), gate: ticks(gate)}
-	w.pace = max(int(slowest*period.Seconds()), 1)
-	return w, period, uint32(ticks(c.CallTimeout))
+	w, tick = watch.New(watch.Limits{Idle: c.IdleTimeout, Stall: c.StallTimeout, Mute: c.KeepAlive, Gate: gate}, c.CallTimeout)
+	return w, tick, uint32(watch.Ticks(c.CallTimeout, tick))
 }
 
-// KeepOpen lifts the default limit on idleness from a connection of which more is expected than calls of the peer's: at a
-// server, by which it calls its client, who alone could make another. An IdleTimeout that was set stands.
+// KeepOpen implements transport.Backlink. At a server only the client could make another connection to be called by. An
+// IdleTimeout that was set stands.
 func (c *Conn) KeepOpen() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.idleAsked {
-		c.watch.idle = 0
+		c.watch.KeepOpen()
 	}
 }
 
@@ -170,8 +57,8 @@ func (c *Conn) onTick() {
 	c.grants.step(short)
 	c.granted.Store(uint32(c.grants.now))
 	stale := c.ext.grantChanges()
-	v := c.watch.step(c.activity())
-	if v == verdictIdle {
+	v := c.watch.Step(c.activity())
+	if v == watch.Idle {
 		c.shut.Store(true)
 		c.closing = true // decided with mu held: no call begins any more, here or there
 	}
@@ -182,47 +69,47 @@ func (c *Conn) onTick() {
 	}
 	answerAll(stale, nil)
 	switch v {
-	case verdictIdle:
+	case watch.Idle:
 		c.Close()
-	case verdictStall:
-		c.Abort(fmt.Errorf("%w: nothing posted has completed for %v", ErrStalled, c.cfg.StallTimeout))
-	case verdictTorn:
-		c.Abort(fmt.Errorf("%w: a frame that began is not whole after %v", ErrStalled, c.cfg.StallTimeout))
-	case verdictProbe:
+	case watch.Stall:
+		c.Abort(fmt.Errorf("%w: nothing posted has completed for %v", transport.ErrStalled, c.cfg.StallTimeout))
+	case watch.Torn:
+		c.Abort(fmt.Errorf("%w: a frame that began is not whole after %v", transport.ErrStalled, c.cfg.StallTimeout))
+	case watch.Probe:
 		c.ask()
-	case verdictGate:
+	case watch.Gate:
 		c.unopened()
-	case verdictMute:
-		c.Abort(fmt.Errorf("%w for %v", ErrMute, 2*c.cfg.KeepAlive))
+	case watch.Mute:
+		c.Abort(fmt.Errorf("%w for %v", transport.ErrMute, 2*c.cfg.KeepAlive))
 	}
 }
 
 // look reads what has come from the peer, of any kind.
 func (c *Conn) look() {
-	if c.watch.mute > 0 && c.client || c.watch.stall > 0 {
+	if c.watch.Hears(c.client) {
 		c.vc.Stats(&c.fabric)
 	}
 }
 
 // activity is the connection's, with mu held.
-func (c *Conn) activity() activity {
+func (c *Conn) activity() watch.Activity {
 	n := &c.counters
-	a := activity{
-		calls: n.CallsRecv + n.CallsSent + n.BackCallsRecv + n.BackCallsSent, heard: c.fabric.RecvBytes,
-		frames: c.fabric.RecvFrames, torn: c.fabric.Unfinished > 0,
-		gated:    c.gated() && c.stands() != 0,
-		busy:     c.serving > 0 || c.owed > 0 || c.credits.inUse > 0 || !c.waiting.empty() || len(c.outbox) > 0,
-		awaiting: c.pending.n > 0 && c.client,
-		reads:    c.reading, readsDone: c.readsDone, readMost: c.cfg.largest(c.readMost),
-		sends: c.sends.out, sendsDone: c.sends.done, sendMost: c.cfg.largest(c.sendMost),
+	a := watch.Activity{
+		Calls: n.CallsRecv + n.CallsSent + n.BackCallsRecv + n.BackCallsSent, Heard: c.fabric.RecvBytes,
+		Frames: c.fabric.RecvFrames, Torn: c.fabric.Unfinished > 0,
+		Gated:    c.gated() && c.stands() != 0,
+		Busy:     c.serving > 0 || c.owed > 0 || c.credits.inUse > 0 || !c.waiting.empty() || len(c.outbox) > 0,
+		Awaiting: c.pending.n > 0 && c.client,
+		Reads:    c.reading, ReadsDone: c.readsDone, ReadMost: c.cfg.largest(c.readMost),
+		Sends: c.sends.out, SendsDone: c.sends.done, SendMost: c.cfg.largest(c.sendMost),
 	}
-	if a.sends > 0 && a.sendsDone == c.watch.last.sendsDone {
-		a.sendMost = max(a.sendMost, c.offered())
+	if a.Sends > 0 && c.watch.SendsStuck(a.SendsDone) {
+		a.SendMost = max(a.SendMost, c.offered())
 	}
-	if a.reads == 0 {
+	if a.Reads == 0 {
 		c.readMost = 0
 	}
-	if a.sends == 0 {
+	if a.Sends == 0 {
 		c.sendMost = 0
 	}
 	return a
@@ -258,7 +145,7 @@ func (c *Conn) ask() {
 		c.mu.Unlock()
 		return
 	}
-	p := call.pool.Get()
+	p := callOf(new(transport.Call)) // seldom
 	h, ok := nullCall(call.Msg.Bytes(), c.cfg.NextXID())
 	if !ok || c.pending.at(h.XID) != nil {
 		c.mu.Unlock()
@@ -274,7 +161,7 @@ func (c *Conn) ask() {
 	c.giveCredit(p)
 	p.orphan = true // nobody waits for it: its reply frees it
 	c.orphans++
-	c.watch.probed = true
+	c.watch.Probed()
 	c.mu.Unlock()
 	if c.sendAsk(p) {
 		c.flush()
@@ -282,7 +169,7 @@ func (c *Conn) ask() {
 }
 
 // sendAsk posts p, or gives it back.
-func (c *Conn) sendAsk(p *Call) bool {
+func (c *Conn) sendAsk(p *call) bool {
 	sb, err := c.takeSend(p.head.Len() + p.Msg.Len())
 	c.mu.Lock()
 	defer c.mu.Unlock()

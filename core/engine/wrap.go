@@ -35,13 +35,6 @@ type attachment struct {
 	wrap wire.Wrap
 }
 
-// Attachment is the bytes that go with a call, as those of an operation of an extension that wraps it. They do where
-// the extension has allowed them on the connection (ext.Conn.Attach).
-type Attachment struct {
-	Op   uint32 // its rdma_opttype; 0: nothing is attached
-	Info []byte
-}
-
 // earlyAttach is an ext.Conn.Attach that came before it could be judged.
 type earlyAttach struct {
 	i    int
@@ -136,7 +129,7 @@ func (x *extensions) detach(match func(op int) bool) {
 }
 
 // attachment is what goes with call: its own, or else the first of the connection's that has bytes.
-func (x *extensions) attachment(call *Call) (w wire.Wrap) {
+func (x *extensions) attachment(call *call) (w wire.Wrap) {
 	list := x.wrap.attached.Load()
 	if list == nil {
 		return w
@@ -313,9 +306,8 @@ func (x *extensions) opName(opttype uint32) string {
 	return x.ops[i].Op.Name
 }
 
-// Attached is what the requester has attached to the call: the operation's rdma_opttype, 0 where there is none, and its bytes, a
-// view that is valid until Reply.
-func (r *Request) Attached() (opttype uint32, info []byte) {
+// Attached implements transport.Responder.
+func (r *request) Attached() (opttype uint32, info []byte) {
 	if r.Header.OptInfo == nil {
 		return 0, nil
 	}
@@ -324,7 +316,7 @@ func (r *Request) Attached() (opttype uint32, info []byte) {
 
 // refusedWrap tells whether an RDMA_ERROR with this code says that the peer does not take the operation that call was
 // wrapped in. It was not executed, and is to go once more, as it is; so do those that follow. Called with mu held.
-func (c *Conn) refusedWrap(call *Call, code wire.Code) (again, refused bool) {
+func (c *Conn) refusedWrap(call *call, code wire.Code) (again, refused bool) {
 	if !ext.Code(code).Unsupported() || c.ext == nil {
 		return false, false
 	}

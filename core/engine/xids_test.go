@@ -3,6 +3,8 @@ package engine
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/rpcrdma/rpcrdma/core/transport"
 )
 
 // TestXIDTable does at random what a map does as well: XIDs in sequence, far apart in it, and anywhere.
@@ -10,15 +12,15 @@ func TestXIDTable(t *testing.T) {
 	for _, step := range []uint32{1, 64, 1 << 16, 0} {
 		rng := rand.New(rand.NewPCG(1, uint64(step)))
 		var table xidTable
-		want := make(map[uint32]*Call)
-		var all []*Call
+		want := make(map[uint32]*call)
+		var all []*call
 		xid := uint32(1<<32 - 500)
 		for range 20000 {
 			if xid += step; step == 0 {
 				xid = rng.Uint32()
 			}
 			if len(all) < 300 && rng.IntN(2) == 0 {
-				call := &Call{XID: xid}
+				call := newCallOf(xid)
 				table.add(call)
 				want[xid] = call
 				all = append(all, call)
@@ -50,7 +52,7 @@ func TestXIDRows(t *testing.T) {
 	for _, step := range []uint32{1, 2, 64, 1024} {
 		var table xidTable
 		for i := range uint32(128) {
-			table.add(&Call{XID: 12345 + i*step})
+			table.add(newCallOf(12345 + i*step))
 		}
 		longest := 0
 		for _, call := range table.rows {
@@ -65,3 +67,5 @@ func TestXIDRows(t *testing.T) {
 		}
 	}
 }
+
+func newCallOf(xid uint32) *call { return callOf(&transport.Call{XID: xid}) }

@@ -3,7 +3,6 @@ package rpc
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -49,25 +48,6 @@ func (a *admission) door() func(netip.Addr) bool {
 		}
 		return ok
 	}
-}
-
-// guarded is a TCP listener that closes what is not admitted.
-type guarded struct {
-	*net.TCPListener
-	door func(netip.Addr) bool
-}
-
-func (l guarded) Accept() (net.Conn, error) {
-	c, err := l.AcceptTCP()
-	for err == nil && !l.door(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()) {
-		c.SetLinger(0) // a reset, which leaves nothing behind
-		c.Close()
-		c, err = l.AcceptTCP()
-	}
-	if err != nil {
-		return nil, err // a nil *net.TCPConn must not become a net.Conn
-	}
-	return c, nil
 }
 
 // enter counts a connection of peer in, or reports why there is no place for it.

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/test/faults"
 	"github.com/rpcrdma/rpcrdma/test/wait"
@@ -62,7 +62,7 @@ func TestTheCallThatEndsConnections(t *testing.T) {
 		close(stop)
 		wg.Wait()
 		var gave *rpc.GaveUpError
-		var lost *engine.LostError
+		var lost *transport.LostError
 		if !errors.As(err, &gave) || gave.Connections != want || gave.Proc != procFail || !errors.As(err, &lost) || !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%v, want a GaveUpError after %d connections", err, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/test/wait"
 )
@@ -231,7 +232,7 @@ func TestAttachmentOfOneCall(t *testing.T) {
 	here, there := newTagger(), newTagger()
 	var at attached
 	f := serve(t, "iwarp://127.0.0.1:0", rpc.WithExtensions(setOf(t, there)), at.option())
-	own := engine.Attachment{}
+	own := transport.Attachment{}
 	c := dial(t, f.url, rpc.WithExtensions(setOf(t, here)), rpc.WithInterceptor(func(ctx context.Context, call *rpc.CallInfo, next func(context.Context) error) error {
 		call.Attach = own
 		return next(ctx)
@@ -245,19 +246,19 @@ func TestAttachmentOfOneCall(t *testing.T) {
 			t.Errorf("%s: %q", what, seen)
 		}
 	}
-	own = engine.Attachment{Op: idTag, Info: []byte("mine")}
+	own = transport.Attachment{Op: idTag, Info: []byte("mine")}
 	step("not allowed")
 	s.conn.Attach("tag", []byte{})
 	step("allowed", "0 mine")
-	own = engine.Attachment{}
+	own = transport.Attachment{}
 	step("allowed, and nothing brought")
 	s.conn.Attach("tag", []byte("all"))
 	step("the connection's", "0 all")
-	own = engine.Attachment{Op: idTag, Info: []byte("mine")}
+	own = transport.Attachment{Op: idTag, Info: []byte("mine")}
 	step("both", "0 mine")
-	own = engine.Attachment{Op: idTag, Info: make([]byte, 3001)}
+	own = transport.Attachment{Op: idTag, Info: make([]byte, 3001)}
 	step("longer than declared", "0 all")
-	own = engine.Attachment{Op: idTag + 9, Info: []byte("x")}
+	own = transport.Attachment{Op: idTag + 9, Info: []byte("x")}
 	step("of an operation that is not there", "0 all")
 	s.conn.Attach("note", []byte("x"))
 	s.conn.Attach("tag", make([]byte, 3001))

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -37,13 +37,13 @@ func WithPrograms(srv *Server) ClientOption {
 
 // WithBackwardCredits sets the calls in flight per connection from a server to its client, 0 to 16384: granted by a client
 // with WithPrograms, requested by a listener. Each end keeps so many receives more. Default 8; 0: none, then a client
-// drops what comes, and a Backchannel's calls end with *engine.BackwardError.
+// drops what comes, and a Backchannel's calls end with *transport.BackwardError.
 func WithBackwardCredits(n int) ConnOption {
 	return connOption(func(o *connOptions) error {
 		if o.engine.Backward = n; n == 0 {
 			o.engine.Backward = -1
 		}
-		return between("WithBackwardCredits", n, 0, engine.MaxCredits)
+		return between("WithBackwardCredits", n, 0, maxCredits)
 	})
 }
 
@@ -52,39 +52,30 @@ func WithBackwardCredits(n int) ConnOption {
 // it, and in version 1, a call or reply that does not fit inline is an error.
 func WithBackwardChunks() ConnOption {
 	return connOption(func(o *connOptions) error {
-		o.engine.BackwardLevel = engine.BackwardGeneral
+		o.engine.BackwardLevel = transport.BackwardGeneral
 		return nil
 	})
 }
 
 // Peer is the caller at the other end of a server's connection, for Backchannel.Bind. It outlives the request that
 // it was taken from. Peers of one connection are equal.
-type Peer struct{ link peerLink }
-
-// peerLink is a server's connection, of either kind.
-type peerLink interface {
-	RemoteAddr() netip.AddrPort
-	Done() <-chan struct{}
-}
+type Peer struct{ conn transport.Conn }
 
 // Peer is who made the request.
-func (r *Request) Peer() Peer { return Peer{r.from.link().(peerLink)} }
+func (r *Request) Peer() Peer { return Peer{r.from.Conn()} }
 
 // RemoteAddr is the peer's address.
-func (p Peer) RemoteAddr() netip.AddrPort { return p.link.RemoteAddr() }
+func (p Peer) RemoteAddr() netip.AddrPort { return p.conn.RemoteAddr() }
 
 // Done is closed when the connection has ended.
-func (p Peer) Done() <-chan struct{} { return p.link.Done() }
+func (p Peer) Done() <-chan struct{} { return p.conn.Done() }
 
-// Conn is the connection, or nil over TCP: its SetBackward changes what the client takes.
-func (p Peer) Conn() *engine.Conn {
-	conn, _ := p.link.(*engine.Conn)
-	return conn
-}
+// Conn is the connection. One of RPC-over-RDMA is a transport.Backlink: its SetBackward changes what the client is taken for.
+func (p Peer) Conn() transport.Conn { return p.conn }
 
-func (p Peer) ended() bool {
+func ended(c transport.Backlink) bool {
 	select {
-	case <-p.Done():
+	case <-c.Done():
 		return true
 	default:
 		return false
@@ -102,9 +93,9 @@ type Backchannel struct {
 	life   context.Context
 	end    context.CancelFunc
 
-	mu    sync.Mutex    // guards what follows
-	peers []Peer        // the newest last
-	bound chan struct{} // closed by the next Bind
+	mu    sync.Mutex           // guards what follows
+	links []transport.Backlink // the newest last
+	bound chan struct{}        // closed by the next Bind
 }
 
 // ErrBackward: this connection carries no backward calls: it is one of tcp, or we are its client.
@@ -113,7 +104,7 @@ var ErrBackward = errors.New("rpc: the peer's connection carries no backward cal
 var errUnbound = errors.New("the client has no connection now")
 
 // backwardXIDs are shared: several Backchannels may use one connection.
-var backwardXIDs = engine.NewXIDs()
+var backwardXIDs = transport.NewXIDs()
 
 // NewBackchannel makes a Backchannel without a client. What concerns connections are the listener's options,
 // WithCallTimeout included. An option that cannot be used is an *OptionError.
@@ -131,15 +122,15 @@ func NewBackchannel(opts ...BackchannelOption) (*Backchannel, error) {
 // Bind adds a connection of the client's. Calls go out on the newest that is up; those that wait for
 // one go at once. The connection then does not end for being idle, unless the listener has WithIdleTimeout.
 func (b *Backchannel) Bind(p Peer) error {
-	conn := p.Conn()
-	if conn == nil || conn.Client() {
+	link, ok := p.conn.(transport.Backlink)
+	if !ok || link.Client() {
 		return ErrBackward
 	}
-	conn.KeepOpen()
+	link.KeepOpen()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.peers = slices.DeleteFunc(b.peers, func(old Peer) bool { return old == p || old.ended() })
-	b.peers = append(b.peers, p)
+	b.links = slices.DeleteFunc(b.links, func(old transport.Backlink) bool { return old == link || ended(old) })
+	b.links = append(b.links, link)
 	close(b.bound)
 	b.bound = make(chan struct{})
 	return nil
@@ -148,7 +139,7 @@ func (b *Backchannel) Bind(p Peer) error {
 // Call calls proc at the client, as Client.Call does at a server. Only the client can make a connection: where
 // none is up, or one is lost before the reply, Call waits for the next Bind, until ctx ends, and sends the
 // call with the same XID (RFC 8167 §5.4); after the last of WithRetransmits, or at once where that is
-// negative, it ends with *engine.LostError. *engine.BackwardError, and a *chunk.PlanError where the
+// negative, it ends with *transport.LostError. *transport.BackwardError, and a *chunk.PlanError where the
 // call does not fit inline and must, tell that nothing was sent.
 func (b *Backchannel) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, results xdr.Unmarshaler, opts ...CallOption) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -163,19 +154,19 @@ func (b *Backchannel) Close() error {
 	return nil
 }
 
-func (b *Backchannel) send(ctx context.Context, inv *invocation, call *engine.Call) error {
+func (b *Backchannel) send(ctx context.Context, inv *invocation, call *transport.Call) error {
 	retries := b.client.opts.retries
 	for tries := 0; ; tries++ {
-		p, err := b.next(ctx, retries >= 0)
+		l, err := b.next(ctx, retries >= 0)
 		if err != nil {
 			return err
 		}
-		err = p.Conn().Do(ctx, call)
-		var lost *engine.LostError
+		err = l.Do(ctx, call)
+		var lost *transport.LostError
 		if err == nil || !errors.As(err, &lost) || tries >= retries {
 			return err
 		}
-		b.unbind(p) // never again on the connection that carried it (RFC 8166 §3.3.1)
+		b.unbind(l) // never again on the connection that carried it (RFC 8166 §3.3.1)
 		if err := b.client.resign(inv, call); err != nil {
 			return err
 		}
@@ -183,34 +174,34 @@ func (b *Backchannel) send(ctx context.Context, inv *invocation, call *engine.Ca
 }
 
 // next is the newest connection that is up.
-func (b *Backchannel) next(ctx context.Context, wait bool) (Peer, error) {
+func (b *Backchannel) next(ctx context.Context, wait bool) (transport.Backlink, error) {
 	for {
 		b.mu.Lock()
-		b.peers = slices.DeleteFunc(b.peers, Peer.ended)
-		n, bound := len(b.peers), b.bound
-		var p Peer
+		b.links = slices.DeleteFunc(b.links, ended)
+		n, bound := len(b.links), b.bound
+		var l transport.Backlink
 		if n > 0 {
-			p = b.peers[n-1]
+			l = b.links[n-1]
 		}
 		b.mu.Unlock()
 		switch {
 		case n > 0:
-			return p, nil
+			return l, nil
 		case !wait:
-			return p, &engine.LostError{Err: errUnbound}
+			return nil, &transport.LostError{Err: errUnbound}
 		}
 		select {
 		case <-bound:
 		case <-ctx.Done():
-			return p, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-func (b *Backchannel) unbind(p Peer) {
+func (b *Backchannel) unbind(l transport.Backlink) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.peers = slices.DeleteFunc(b.peers, func(old Peer) bool { return old == p })
+	b.links = slices.DeleteFunc(b.links, func(old transport.Backlink) bool { return old == l })
 }
 
 // service serves a server's calls on a client's connections.
@@ -234,7 +225,7 @@ func newService(srv *Server) *service {
 // servedConn is a client's connection as the server of its programs has it: its end is the client's affair, and
 // the client counts what goes over it.
 type servedConn struct {
-	conn   *engine.Conn
+	conn   transport.Conn
 	cancel context.CancelFunc
 }
 
@@ -243,22 +234,22 @@ func (c *servedConn) Abort(error)            { c.cancel() }
 func (c *servedConn) Serving() int           { return c.conn.Serving() }
 func (c *servedConn) Counters() obs.Counters { return obs.Counters{} }
 
-// join makes the connection to address that is about to be dialled with cfg serve calls. up is told what has become of it.
-func (s *service) join(address string, cfg *engine.Config) (up func(*engine.Conn)) {
+// join makes what serves the calls on a connection to address that is about to be dialled. up is told what has become of it.
+func (s *service) join(address string) (take transport.Service, up func(transport.Conn)) {
 	if s == nil || !s.srv.settingUp() {
-		return func(*engine.Conn) {}
+		return transport.Service{}, func(transport.Conn) {}
 	}
 	ctx, cancel := context.WithCancel(s.life)
 	served := &servedConn{cancel: cancel}
 	server, _ := netip.ParseAddrPort(address) // a name: those known by names share
 	line := s.srv.workers.open(server.Addr())
-	cfg.Serve = func(er *engine.Request) { s.srv.dispatch(er, ctx, s.life, line, true) }
-	cfg.Closed = func(*engine.Conn, error) {
+	take.Serve = func(r *transport.Request) { s.srv.dispatch(r, ctx, s.life, line, true) }
+	take.Over = func(transport.Conn) {
 		cancel()
 		s.srv.workers.leave(line)
 		s.srv.ended(served)
 	}
-	return func(conn *engine.Conn) {
+	return take, func(conn transport.Conn) {
 		if conn == nil {
 			cancel()
 			s.srv.workers.leave(line)

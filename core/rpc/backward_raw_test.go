@@ -13,6 +13,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/test/unhex"
 	"github.com/rpcrdma/rpcrdma/test/wait"
@@ -407,7 +408,7 @@ func TestBackwardLostInEachState(t *testing.T) {
 		go func() { waits <- impatient.Call(ctx(t), procEcho, blob("back"), nil) }()
 		wait.For(t, "a call to wait for a credit", func() bool { return d.srv.Counters().CreditWaits == 1 })
 		r.Conn.Abort(errors.New("cut"))
-		var lost *engine.LostError
+		var lost *transport.LostError
 		if err := <-sent; !errors.As(err, &lost) || !lost.Sent {
 			t.Errorf("a call that was sent: %v", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/test/faults"
 	"github.com/rpcrdma/rpcrdma/test/wait"
 )
@@ -113,7 +114,7 @@ func TestBackwardCalls(t *testing.T) {
 					t.Errorf("arguments of %d bytes: %v, want ErrInline", n, err)
 				}
 			}
-			if err := d.back.Call(ctx(t), procRead, readArgs(1<<20), new(bulk), rpc.Into(make([]byte, 1<<20))); !errors.Is(err, engine.ErrRefused) {
+			if err := d.back.Call(ctx(t), procRead, readArgs(1<<20), new(bulk), rpc.Into(make([]byte, 1<<20))); !errors.Is(err, transport.ErrRefused) {
 				t.Errorf("a result that does not fit inline: %v, want the client's refusal", err)
 			}
 			if err := d.back.Call(ctx(t), &rpc.Proc{Program: 5, Version: 1}, nil, nil); !errors.Is(err, rpcmsg.ErrProgUnavail) {
@@ -318,11 +319,11 @@ func TestBackwardLevels(t *testing.T) {
 	t.Run("no credits", func(t *testing.T) {
 		d := newDuplex(t, "loopback://127.0.0.1:0", rpc.WithBackwardCredits(0))
 		d.subscribe(t)
-		var why *engine.BackwardError
+		var why *transport.BackwardError
 		if err := d.back.Call(ctx(t), procEcho, blob("x"), nil); !errors.As(err, &why) {
 			t.Errorf("%v", err)
 		}
-		if err := d.c.Conns()[0].SetBackward(engine.BackwardInline); err == nil {
+		if err := backlink(d.c.Conns()[0]).SetBackward(transport.BackwardInline); err == nil {
 			t.Error("a level above none where there are no receives")
 		}
 	})
@@ -336,29 +337,29 @@ func TestBackwardLevels(t *testing.T) {
 		if err := d.c.Call(ctx(t), &rpc.Proc{Program: subscriptions + 1, Version: 1, Number: 1}, nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		server, client := peer.Conn(), d.c.Conns()[0]
-		set := func(c *engine.Conn, l engine.BackwardLevel) {
+		server, client := backlink(peer.Conn()), backlink(d.c.Conns()[0])
+		set := func(c transport.Backlink, l transport.BackwardLevel) {
 			t.Helper()
 			if err := c.SetBackward(l); err != nil || c.Backward() != l {
 				t.Fatalf("%v: %v, %v", l, c.Backward(), err)
 			}
 		}
 		big := func() error { return d.back.Call(ctx(t), procWrite, bulk(pattern(9000)), new(number)) }
-		var why *engine.BackwardError
-		set(server, engine.BackwardNone)
+		var why *transport.BackwardError
+		set(server, transport.BackwardNone)
 		if err := d.back.Call(ctx(t), procEcho, blob("x"), nil); !errors.As(err, &why) {
 			t.Errorf("level none: %v", err)
 		}
-		set(server, engine.BackwardGeneral)
+		set(server, transport.BackwardGeneral)
 		var refused *engine.TransportError
 		if err := big(); !errors.As(err, &refused) {
 			t.Errorf("chunks to a client that takes none: %v", err)
 		}
-		set(client, engine.BackwardGeneral)
+		set(client, transport.BackwardGeneral)
 		if err := big(); err != nil {
 			t.Errorf("level general: %v", err)
 		}
-		set(server, engine.BackwardInline)
+		set(server, transport.BackwardInline)
 		if err := big(); !errors.Is(err, chunk.ErrInline) {
 			t.Errorf("level inline: %v", err)
 		}
@@ -528,7 +529,7 @@ func TestBackwardWithoutConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lost *engine.LostError
+	var lost *transport.LostError
 	if err := impatient.Call(ctx(t), procEcho, blob("x"), nil); !errors.As(err, &lost) || lost.Sent || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("nobody is bound, no waiting: %v", err)
 	}
@@ -639,7 +640,7 @@ func TestBackwardFaults(t *testing.T) {
 							switch {
 							case err == nil && !bytes.Equal(dst, pattern(n)):
 								t.Errorf("backward read of %d bytes: wrong ones", n)
-							case err == nil, i%7 == 3 && errors.Is(err, context.Canceled), errors.Is(err, engine.ErrRefused):
+							case err == nil, i%7 == 3 && errors.Is(err, context.Canceled), errors.Is(err, transport.ErrRefused):
 							default:
 								t.Errorf("backward read of %d bytes: %v", n, err)
 							}
@@ -680,3 +681,5 @@ func TestBoundStaysUp(t *testing.T) {
 		}
 	})
 }
+
+func backlink(c transport.Conn) transport.Backlink { return c.(transport.Backlink) }

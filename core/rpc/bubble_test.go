@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 )
 
 // TestSimulatedTime: minutes of a connection's life, timed exactly.
@@ -22,7 +22,7 @@ func TestSimulatedTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, engine.ErrTimeout) {
+		if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, transport.ErrTimeout) {
 			t.Errorf("%v, want ErrTimeout", err)
 		}
 		if d := time.Since(start); d < time.Minute || d > 75*time.Second {

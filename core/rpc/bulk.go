@@ -3,13 +3,13 @@ package rpc
 import (
 	"fmt"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/pages"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
 // Buffer is memory that fabrics can reach without registering it for each call.
-type Buffer = engine.Memory
+type Buffer = transport.Memory
 
 // NewBuffer allocates n bytes outside the Go heap. Each fabric registers it on first use and keeps
 // it registered until Free. Not Free while a call uses it.
@@ -18,7 +18,7 @@ func NewBuffer(n int) (*Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("buffer of %d bytes: %w", n, err)
 	}
-	return engine.NewMemory(b[:n], func() { pages.Free(b) }), nil
+	return transport.NewMemory(b[:n], func() { pages.Free(b) }), nil
 }
 
 // Bulk is a bulk result of a handler that lies in memory of its own: release is called exactly

@@ -3,8 +3,8 @@ package rpc
 import (
 	"context"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -50,7 +50,7 @@ type CallInfo struct {
 	Results xdr.Unmarshaler
 	// Attach goes with the call where an extension on its connection allows it (ext.Conn.Attach); its bytes must stay as
 	// they are until the interceptor's next returns.
-	Attach engine.Attachment
+	Attach transport.Attachment
 }
 
 // ClientInterceptor wraps a call. It calls next once, or returns an error instead.

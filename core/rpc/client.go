@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/binding"
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -24,27 +24,18 @@ type Client struct {
 	opts   clientOptions
 	xids   func() uint32
 	next   atomic.Uint32
-	calls  engine.CallPool
+	calls  transport.CallPool
 	slots  []slot
-	via    func(context.Context, *invocation, *engine.Call) error // instead of slots, for a Backchannel
-	served *service                                               // nil: it has no programs
-	done   chan struct{}                                          // closed by Close
-	once   sync.Once                                              // of Close
-	fault  error                                                  // its result
+	via    func(context.Context, *invocation, *transport.Call) error // instead of slots, for a Backchannel
+	served *service                                                  // nil: it has no programs
+	done   chan struct{}                                             // closed by Close
+	once   sync.Once                                                 // of Close
+	fault  error                                                     // its result
+	rdma   rdmaDomains                                               // of its connections
 
-	mu     sync.Mutex                  // guards what follows
-	eps    map[string]*engine.Endpoint // by the routes that they are for: see endpointKey
+	mu     sync.Mutex // guards what follows
 	closed bool
 	past   obs.Counters // of connections that have ended
-}
-
-// link is a connection, of either kind.
-type link interface {
-	Do(ctx context.Context, call *engine.Call) error
-	Done() <-chan struct{}
-	Closing() bool // takes no calls any more
-	Close() error
-	Counters() obs.Counters
 }
 
 // slot is one of a client's connections.
@@ -57,15 +48,12 @@ type slot struct {
 }
 
 type linkBox struct {
-	link
+	transport.Link
 	taken TakenRoute
 }
 
 // ErrClosed: the client or server was closed.
 var ErrClosed = fmt.Errorf("rpc: closed: %w", net.ErrClosed)
-
-// versions remembers, for all clients of the process, which servers know only version 1.
-var versions engine.VersionCache
 
 // NewClient makes a client of the server at target, "iwarp://host:port", "tcp://host:port". It does
 // no I/O: the first call connects. An option that cannot be used is an *OptionError.
@@ -84,7 +72,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if o.programs != nil && t.Scheme == schemeTCP {
 		return nil, &TargetError{target, errNoPrograms.Error()}
 	}
-	c := &Client{target: t, opts: o, xids: engine.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs), done: make(chan struct{})}
+	c := &Client{target: t, opts: o, xids: transport.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs), done: make(chan struct{})}
 	for i := range c.slots {
 		c.slots[i].sem = make(chan struct{}, 1)
 		c.slots[i].alone = make(chan struct{}, 1)
@@ -107,7 +95,7 @@ func (c *Client) Connect(ctx context.Context) error {
 
 // connect is the slot's connection, made anew if there is none or it has ended. One call dials for all that
 // want it then: a server that is away gets one attempt at a time, not one from each of them.
-func (c *Client) connect(ctx context.Context, s *slot) (link, error) {
+func (c *Client) connect(ctx context.Context, s *slot) (transport.Link, error) {
 	if l := s.live(); l != nil {
 		return l, nil
 	}
@@ -145,7 +133,7 @@ func (c *Client) connect(ctx context.Context, s *slot) (link, error) {
 	return l, nil
 }
 
-func (s *slot) live() link {
+func (s *slot) live() transport.Link {
 	l := s.link.Load()
 	if l == nil {
 		return nil
@@ -153,11 +141,11 @@ func (s *slot) live() link {
 	if l.Closing() {
 		return nil
 	}
-	return l.link
+	return l.Link
 }
 
 // dial connects by the first route that leads to the server.
-func (c *Client) dial(ctx context.Context) (l link, taken TakenRoute, err error) {
+func (c *Client) dial(ctx context.Context) (l transport.Link, taken TakenRoute, err error) {
 	routes, err := c.opts.resolver.DialRoutes(ctx, c.target)
 	if err != nil {
 		return nil, taken, &NoRouteError{Op: opDial, Target: c.target, Err: err}
@@ -169,7 +157,7 @@ func (c *Client) dial(ctx context.Context) (l link, taken TakenRoute, err error)
 	return l, taken, err
 }
 
-func (c *Client) dialRoute(ctx context.Context, r *Route) (link, error) {
+func (c *Client) dialRoute(ctx context.Context, r *Route) (transport.Link, error) {
 	o, err := c.opts.with(r.Settings)
 	if err != nil {
 		return nil, err
@@ -180,59 +168,10 @@ func (c *Client) dialRoute(ctx context.Context, r *Route) (link, error) {
 		}
 		return dialTCP(ctx, r, &o, c.opts.lowPort)
 	}
-	ep, err := c.endpoint(ctx, r, o.memory)
-	if err != nil {
-		return nil, err
-	}
-	cfg := o.engine
-	cfg.NextXID, cfg.Versions, cfg.Peer = c.xids, &versions, r.Scheme+"://"+r.Address
-	up := c.served.join(r.Address, &cfg)
-	conn, err := ep.Dial(ctx, r.Address, cfg)
-	up(conn)
-	if err != nil {
-		return nil, err // a nil *Conn must not become a link
-	}
-	return conn, nil
-}
-
-// endpoint opens the protection domain of a route on its first use. The client keeps it until it is closed.
-func (c *Client) endpoint(ctx context.Context, r *Route, cfg engine.EndpointConfig) (*engine.Endpoint, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, ErrClosed
-	}
-	key := endpointKey(r, cfg)
-	if ep := c.eps[key]; ep != nil {
-		return ep, nil
-	}
-	ep, err := openEndpoint(ctx, r, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if c.eps == nil {
-		c.eps = make(map[string]*engine.Endpoint)
-	}
-	c.eps[key] = ep
-	return ep, nil
-}
-
-// endpointKey tells apart the routes of a client that need protection domains of their own.
-func endpointKey(r *Route, cfg engine.EndpointConfig) string {
-	return fmt.Sprintf("%q %q %q %+v", r.Scheme, r.Local, r.Options, cfg) // fmt sorts maps
-}
-
-func openEndpoint(ctx context.Context, r *Route, cfg engine.EndpointConfig) (*engine.Endpoint, error) {
-	dom, err := r.Provider.Open(ctx, r.Local, r.Options)
-	if err != nil {
-		return nil, err
-	}
-	ep, err := engine.NewEndpoint(dom, cfg)
-	if err != nil {
-		dom.Close()
-		return nil, err
-	}
-	return ep, nil
+	service, up := c.served.join(r.Address)
+	l, err := c.rdma.dial(ctx, r, &o.rdmaOptions, service, c.xids)
+	up(l)
+	return l, err
 }
 
 // Routes are the routes of the client's connections that are up.
@@ -246,7 +185,7 @@ func (c *Client) Routes() []TakenRoute {
 	return taken
 }
 
-// Close ends the connections; calls in flight end with *engine.LostError.
+// Close ends the connections; calls in flight end with *transport.LostError.
 func (c *Client) Close() error {
 	c.once.Do(func() { c.fault = c.close() })
 	return c.fault
@@ -259,9 +198,8 @@ func (c *Client) close() error {
 	if c.served != nil {
 		c.served.die()
 	}
-	eps := c.eps
 	c.mu.Unlock()
-	var links []link
+	var links []transport.Link
 	for i := range c.slots {
 		if l := c.slots[i].live(); l != nil {
 			l.Close()
@@ -274,11 +212,7 @@ func (c *Client) close() error {
 		case <-time.After(closeWait):
 		}
 	}
-	var errs []error
-	for _, ep := range eps {
-		errs = append(errs, ep.Close())
-	}
-	return errors.Join(errs...)
+	return c.rdma.close()
 }
 
 // closeWait is how long an orderly end may take before it is cut short.
@@ -297,18 +231,18 @@ func (c *Client) Counters() obs.Counters {
 	return n
 }
 
-// Conns are the client's RPC-over-RDMA connections that are up.
-func (c *Client) Conns() []*engine.Conn {
-	var conns []*engine.Conn
+// Conns are the client's connections that are up. Those of RPC-over-RDMA are transport.Backlinks as well.
+func (c *Client) Conns() []transport.Conn {
+	var conns []transport.Conn
 	for i := range c.slots {
-		if conn, ok := c.slots[i].live().(*engine.Conn); ok {
-			conns = append(conns, conn)
+		if l := c.slots[i].live(); l != nil {
+			conns = append(conns, l)
 		}
 	}
 	return conns
 }
 
-// invocation is what a call needs besides the engine's, pooled.
+// invocation is what a call needs besides the transport's, pooled.
 type invocation struct {
 	reader xdr.Reader
 	head   rpcmsg.CallHeader
@@ -369,7 +303,7 @@ func (c *Client) invoke(ctx context.Context, inv *invocation) error {
 		send = c.via
 	}
 	if err := send(ctx, inv, call); err != nil {
-		var orphan *engine.OrphanError
+		var orphan *transport.OrphanError
 		if errors.As(err, &orphan) {
 			return orphan.Err // the connection keeps the call
 		}
@@ -384,7 +318,7 @@ func (c *Client) invoke(ctx context.Context, inv *invocation) error {
 // replyRoom is the bytes of a reply's header: with the largest verifier (RFC 5531 §8.2).
 const replyRoom = 24 + rpcmsg.MaxAuthBody
 
-func (c *Client) encode(inv *invocation, call *engine.Call) error {
+func (c *Client) encode(inv *invocation, call *transport.Call) error {
 	info := &inv.info
 	p := info.Proc
 	call.XID, call.Move, call.Attach = info.XID, p.Binding.Args, info.Attach
@@ -399,7 +333,7 @@ func (c *Client) encode(inv *invocation, call *engine.Call) error {
 		o := &inv.opts[i]
 		switch {
 		case o.into != nil:
-			call.Into = append(call.Into, engine.Dest{Buf: o.into, Mem: o.mem})
+			call.Into = append(call.Into, transport.Dest{Buf: o.into, Mem: o.mem})
 		case o.reply > 0:
 			call.MaxReply, call.MaxWhole = o.reply, 0
 		case o.grow > 0:
@@ -437,7 +371,7 @@ func (c *Client) encode(inv *invocation, call *engine.Call) error {
 // A call whose transmission ends the connection does so each time, and takes with it all others that are under way,
 // which cannot be told from it. So those that have lost two connections in a row go one at a time from there on: the
 // others are answered, and the one at fault finds its limit.
-func (c *Client) send(ctx context.Context, inv *invocation, call *engine.Call) error {
+func (c *Client) send(ctx context.Context, inv *invocation, call *transport.Call) error {
 	s := &c.slots[0]
 	if len(c.slots) > 1 {
 		s = &c.slots[c.next.Add(1)%uint32(len(c.slots))]
@@ -458,7 +392,7 @@ func (c *Client) send(ctx context.Context, inv *invocation, call *engine.Call) e
 			if err == nil {
 				return nil
 			}
-			var lost *engine.LostError
+			var lost *transport.LostError
 			if !errors.As(err, &lost) {
 				return err
 			}
@@ -501,7 +435,7 @@ const (
 )
 
 // sendAlone is Do while no other suspect is under way, or has only been for a while.
-func (c *Client) sendAlone(ctx context.Context, s *slot, call *engine.Call) error {
+func (c *Client) sendAlone(ctx context.Context, s *slot, call *transport.Call) error {
 	select {
 	case s.alone <- struct{}{}:
 		leave := sync.OnceFunc(func() { <-s.alone })
@@ -515,7 +449,7 @@ func (c *Client) sendAlone(ctx context.Context, s *slot, call *engine.Call) erro
 		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
 			return err
 		}
-		return &engine.LostError{Err: err}
+		return &transport.LostError{Err: err}
 	}
 	return l.Do(ctx, call)
 }
@@ -526,7 +460,7 @@ func (c *Client) sendAlone(ctx context.Context, s *slot, call *engine.Call) erro
 type GaveUpError struct {
 	Proc        *Proc
 	Connections int   // that were lost
-	Err         error // how the last one was, an *engine.LostError
+	Err         error // how the last one was, an *transport.LostError
 }
 
 func (e *GaveUpError) Error() string {
@@ -555,7 +489,7 @@ func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (c *Client) decode(inv *invocation, call *engine.Call) error {
+func (c *Client) decode(inv *invocation, call *transport.Call) error {
 	p := inv.info.Proc
 	r := &inv.reader
 	r.Reset(call.Stream, call.Moved)

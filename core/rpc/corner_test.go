@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/binding"
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/test/wait"
 )
@@ -154,14 +154,14 @@ func TestTCPPeerThatDoesNotRead(t *testing.T) {
 	}
 	defer l.Close()
 	c := dial(t, "tcp://"+l.Addr().String(), rpc.WithCallTimeout(50*time.Millisecond), rpc.WithRetransmits(-1), rpc.WithTCPRecord(64<<20))
-	if err := c.Call(context.Background(), procEcho, blob("x"), nil); !errors.Is(err, engine.ErrTimeout) {
+	if err := c.Call(context.Background(), procEcho, blob("x"), nil); !errors.Is(err, transport.ErrTimeout) {
 		t.Errorf("no reply: %v, want ErrTimeout", err)
 	}
 	if n := c.Counters().Outstanding; n != 0 {
 		t.Errorf("%d calls outstanding", n)
 	}
 	// More than the sockets' buffers take.
-	if err := c.Call(context.Background(), procWrite, bulk(make([]byte, 48<<20)), nil); !errors.Is(err, engine.ErrTimeout) && !errors.Is(err, net.ErrClosed) {
+	if err := c.Call(context.Background(), procWrite, bulk(make([]byte, 48<<20)), nil); !errors.Is(err, transport.ErrTimeout) && !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a call that cannot be written: %v", err)
 	}
 	short, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)

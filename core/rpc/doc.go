@@ -19,8 +19,8 @@
 //
 // Errors tell which layer spoke: *rpcmsg.AcceptError, *rpcmsg.RejectError and *rpcmsg.AuthError are
 // the server's answer; *engine.TransportError is its transport's, engine.ErrVersion among them;
-// *engine.BackwardError and *chunk.PlanError are calls that could not be sent; *engine.LostError, *GaveUpError and what
-// a provider says end a connection; engine.ErrTimeout and a context's error end
+// *transport.BackwardError and *chunk.PlanError are calls that could not be sent; *transport.LostError, *GaveUpError and what
+// a provider says end a connection; transport.ErrTimeout and a context's error end
 // a call; *TargetError and *OptionError are mistakes in an address and in options.
 //
 // Options have types by what they set up: a ClientOption, a ListenOption, a ServerOption or a BackchannelOption. Some are
@@ -31,6 +31,7 @@
 // WithResolver sets another resolver, such as one by which a configuration chooses the fabric of rdma://. A dial tries the
 // routes in order, and goes on to the next only where a route itself fails, not where a peer has answered: see NoRouteError.
 //
-// Imports: engine, binding, rpcmsg, xdr, verbs, obs; no program of RPC's, no
+// Connections are package transport's. Only rdma.go imports package engine, and only tcp.go package tcp.
+// Imports: transport, engine, tcp, ext, binding, rpcmsg, xdr, verbs, fair, pages, obs; no program of RPC's, no
 // configuration file, no tracer.
 package rpc

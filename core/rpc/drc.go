@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -82,7 +83,7 @@ type cachedCall struct {
 
 	// While it is executed: the connection that it came by, and a repetition on another
 	// one, which is answered as well. The first connection may be gone by then.
-	link    any
+	link    transport.Conn
 	waiting *Request
 
 	// The reply: its header, the results without their bulk items, and those.
@@ -126,7 +127,7 @@ const (
 
 // claim tells whether r is executed. replaced is an earlier repetition that r takes the place of: to be dropped.
 func (c *replyCache) claim(r *Request) (v verdict, replaced *Request) {
-	k, now, link := c.key(r), time.Now(), r.from.link()
+	k, now, link := c.key(r), time.Now(), r.from.Conn()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for e := c.oldest; e != nil && now.Sub(e.at) > c.limits.Age; e = c.oldest {

@@ -6,22 +6,32 @@ import (
 	"testing"
 
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
-// nowhere is an origin whose replies stay where they are.
-type nowhere struct{ conn int }
+// nowhere is a connection of requests whose replies stay where they are.
+type nowhere struct {
+	transport.Conn
+	n int
+}
 
-func (nowhere) finish(*Request, bool, bool) {}
-func (nowhere) remote() netip.AddrPort      { return netip.MustParseAddrPort("192.0.2.1:7") }
-func (n nowhere) link() any                 { return n.conn }
-func (nowhere) buffer(int) (*Buffer, error) { return nil, ErrClosed }
+func (nowhere) RemoteAddr() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.1:7") }
+
+type fromNowhere struct {
+	transport.Responder
+	conn transport.Conn
+}
+
+func (f fromNowhere) Conn() transport.Conn { return f.conn }
 
 // TestRepliesOnTheirWay keep their bytes when the cache forgets them and uses their memory for another.
 func TestRepliesOnTheirWay(t *testing.T) {
 	c := newReplyCache(ReplyCache{Entries: 1})
 	request := func(xid uint32, conn int) *Request {
-		return &Request{XID: xid, Args: xdr.NewReader(nil), Results: new(xdr.Writer), from: nowhere{conn},
+		from := new(transport.Request)
+		from.Init(fromNowhere{conn: nowhere{n: conn}})
+		return &Request{XID: xid, Args: xdr.NewReader(nil), Results: &from.Results, from: from,
 			reply: rpcmsg.ReplyHeader{XID: xid}}
 	}
 	executed := func(xid uint32, with byte) {

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/binding"
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
@@ -510,7 +510,7 @@ func atMostOnce(t *testing.T, plan faults.Plan, version uint32) {
 					t.Errorf("answered, and executed %d times", times)
 				case err == nil:
 					answered.Add(1)
-				case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, engine.ErrRefused):
+				case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, transport.ErrRefused):
 				default:
 					t.Error(err)
 				}

@@ -4,16 +4,21 @@ import "github.com/rpcrdma/rpcrdma/core/engine"
 
 // Endpoint is the client's, nil before its first connection; of several, any.
 func (c *Client) Endpoint() *engine.Endpoint {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, ep := range c.eps {
+	c.rdma.mu.Lock()
+	defer c.rdma.mu.Unlock()
+	for _, ep := range c.rdma.eps {
 		return ep
 	}
 	return nil
 }
 
 // Endpoint is the listener's, nil for tcp.
-func (l *Listener) Endpoint() *engine.Endpoint { return l.ep }
+func (l *Listener) Endpoint() *engine.Endpoint {
+	if on, ok := l.on.(*rdmaListener); ok {
+		return on.ep
+	}
+	return nil
+}
 
 // Replies is how many calls the duplicate request cache knows, and its bytes.
 func (s *Server) Replies() (calls, bytes int) {

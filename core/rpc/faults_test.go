@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/test/faults"
 	"github.com/rpcrdma/rpcrdma/test/wait"
@@ -123,7 +123,7 @@ func trouble(t *testing.T, c *rpc.Client, seed uint64, cancelled *atomic.Int64) 
 		case doomed && errors.Is(err, context.Canceled):
 			cancelled.Add(1)
 		case errors.Is(err, syscall.ECONNREFUSED): // a connection at the call's start, which the plan refused
-		case errors.Is(err, engine.ErrRefused): // it was sent again after the plan had let its chunks fail (D-41)
+		case errors.Is(err, transport.ErrRefused): // it was sent again after the plan had let its chunks fail (D-41)
 		case err != nil:
 			t.Errorf("a call of %d bytes: %v", n, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/test/wait"
@@ -463,7 +464,7 @@ func TestFailOfAnOpenConnection(t *testing.T) {
 func TestGateUnderCallTimeout(t *testing.T) {
 	f := serve(t, "loopback://127.0.0.1:0")
 	c := dial(t, f.url, rpc.WithExtensions(setOf(t, newGate("watchman"))), rpc.WithCallTimeout(50*time.Millisecond))
-	if err := c.Call(context.Background(), procEcho, blob("x"), new(blob)); !errors.Is(err, engine.ErrTimeout) {
+	if err := c.Call(context.Background(), procEcho, blob("x"), new(blob)); !errors.Is(err, transport.ErrTimeout) {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/test/octets"
@@ -236,7 +237,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 						continue
 					}
 					var te *engine.TransportError
-					if !errors.As(err, &te) || te.Body != body || te.Version != v || !errors.Is(err, engine.ErrRefused) {
+					if !errors.As(err, &te) || te.Body != body || te.Version != v || !errors.Is(err, transport.ErrRefused) {
 						t.Errorf("%+v: %v", body, err)
 					}
 					if granted := c.Counters().Granted; at == 0 && granted != 1 {
@@ -307,12 +308,12 @@ func TestNoReply(t *testing.T) {
 			}
 		}
 		for range 3 {
-			if err := c.Call(context.Background(), procEcho, blob("x"), nil); !errors.Is(err, engine.ErrTimeout) {
+			if err := c.Call(context.Background(), procEcho, blob("x"), nil); !errors.Is(err, transport.ErrTimeout) {
 				t.Errorf("%v, want ErrTimeout", err)
 			}
 		}
 		// Too long for a probe: the NULL that goes ahead has no answer either.
-		if err := c.Call(context.Background(), procEcho, blob(pattern(3000)), nil); !errors.Is(err, engine.ErrTimeout) {
+		if err := c.Call(context.Background(), procEcho, blob(pattern(3000)), nil); !errors.Is(err, transport.ErrTimeout) {
 			t.Errorf("%v, want ErrTimeout", err)
 		}
 	}

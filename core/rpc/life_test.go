@@ -17,6 +17,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/test/wait"
 )
 
@@ -206,7 +207,7 @@ func TestTimeout(t *testing.T) {
 		defer close(f.wait)
 		bg := context.Background()
 		for range 2 { // the second waits behind the first, whose reply would confirm the version
-			if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, engine.ErrTimeout) {
+			if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, transport.ErrTimeout) {
 				t.Errorf("%v, want ErrTimeout", err)
 			}
 		}
@@ -215,7 +216,7 @@ func TestTimeout(t *testing.T) {
 			if err := c.Call(bg, procEcho, blob("x"), nil); err != nil {
 				t.Errorf("a call that is answered: %v", err)
 			}
-			if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, engine.ErrTimeout) {
+			if err := c.Call(bg, procWait, bulk(nil), nil); !errors.Is(err, transport.ErrTimeout) {
 				t.Errorf("%v, want ErrTimeout", err)
 			}
 		}

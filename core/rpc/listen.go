@@ -8,19 +8,16 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/fair"
-	"github.com/rpcrdma/rpcrdma/core/verbs"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 )
 
 // Listener is a bound address, for Server.Serve.
 type Listener struct {
 	taken  TakenRoute
-	opts   listenOptions
-	ep     *engine.Endpoint // nil: tcp
-	rdma   verbs.Listener
-	tcp    net.Listener
+	on     transport.Listener
 	once   sync.Once
 	admits admission
 }
@@ -106,40 +103,21 @@ func listenRoute(ctx context.Context, o listenOptions, r *Route) (*Listener, err
 	if o.connOptions, err = o.with(r.Settings); err != nil {
 		return nil, err
 	}
-	l := &Listener{opts: o}
+	l := new(Listener)
 	l.admits.admit = o.admit
 	l.admits.quota = fair.Quota{Limit: o.connsMax, PerPeer: o.connsPeer}
+	bind := listenRDMA
 	if r.Provider == nil {
-		var lc net.ListenConfig
-		at := r.Address
-		if host, port, err := net.SplitHostPort(at); err == nil && host == "" {
-			at = net.JoinHostPort(r.Local, port)
-		}
-		if l.tcp, err = lc.Listen(ctx, "tcp", at); err != nil {
-			return nil, err
-		}
-		if door := l.admits.door(); door != nil {
-			l.tcp = guarded{l.tcp.(*net.TCPListener), door}
-		}
-		return l, nil
+		bind = listenTCP
 	}
-	if l.ep, err = openEndpoint(ctx, r, o.memory); err != nil {
-		return nil, err
-	}
-	if l.rdma, err = l.ep.Listen(ctx, r.Address, verbs.ListenOptions{Backlog: o.backlog, Admit: l.admits.door()}); err != nil {
-		l.ep.Close()
+	if l.on, err = bind(ctx, r, &o, l.admits.door()); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
 // Addr is the address that was bound.
-func (l *Listener) Addr() netip.AddrPort {
-	if l.tcp != nil {
-		return l.tcp.Addr().(*net.TCPAddr).AddrPort()
-	}
-	return l.rdma.Addr()
-}
+func (l *Listener) Addr() netip.AddrPort { return l.on.Addr() }
 
 // URL is the address as a target of the route's scheme, with the port that was bound.
 func (l *Listener) URL() string { return l.taken.Route.Scheme + "://" + l.Addr().String() }
@@ -151,32 +129,21 @@ func (l *Listener) Route() TakenRoute { return l.taken }
 func (l *Listener) Refused() uint64 { return l.admits.refused.Load() }
 
 // stop ends Accept; connections go on.
-func (l *Listener) stop() {
-	if l.tcp != nil {
-		l.tcp.Close()
-	} else {
-		l.rdma.Close()
-	}
-}
+func (l *Listener) stop() { l.on.Stop() }
 
-// Close stops listening and ends the connections that came in by l.
+// Close stops listening and ends the connections that came in by l. It waits for handlers: not from within one.
 func (l *Listener) Close() error {
 	var err error
-	l.once.Do(func() {
-		l.stop()
-		if l.ep != nil {
-			err = l.ep.Close()
-		}
-	})
+	l.once.Do(func() { err = l.on.Close() })
 	return err
 }
+
+// acceptPause is how long a listener that cannot take a connection now, as for want of files, waits before it looks again.
+const acceptPause = 100 * time.Millisecond
 
 // serve takes connections until the listener stops, and waits for them to end once the
 // server closes. life ends later than they.
 func (l *Listener) serve(ctx, life context.Context, s *Server) error {
-	if l.tcp != nil {
-		return l.serveTCP(ctx, life, s)
-	}
 	var setups sync.WaitGroup
 	defer setups.Wait()
 	var up connGroup
@@ -187,47 +154,56 @@ func (l *Listener) serve(ctx, life context.Context, s *Server) error {
 		up.wait()
 	}()
 	for {
-		req, err := l.rdma.Accept(context.WithoutCancel(ctx))
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return nil
-			}
+		in, err := l.on.Accept(context.WithoutCancel(ctx))
+		switch {
+		case err == nil:
+			setups.Go(func() { l.accept(ctx, life, s, in, &up) })
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case errors.Is(err, transport.ErrAcceptLater):
+			s.complaints.warn("connection not accepted", "error", err)
+			time.Sleep(acceptPause)
+		default:
 			return err
 		}
-		setups.Go(func() { l.accept(ctx, life, s, req, &up) })
 	}
 }
 
 // accept sets one connection up.
-func (l *Listener) accept(ctx, life context.Context, s *Server, req verbs.Request, up *connGroup) {
-	peer := req.RemoteAddr()
+func (l *Listener) accept(ctx, life context.Context, s *Server, in transport.Incoming, up *connGroup) {
+	peer := in.RemoteAddr()
 	if err := l.admits.enter(peer.Addr()); err != nil {
 		s.complaints.warn("connection not accepted", "peer", peer, "error", err)
-		req.Reject(nil)
+		in.Reject()
 		return
 	}
 	if !s.settingUp() {
-		req.Reject(nil)
+		in.Reject()
 		l.admits.leave(peer.Addr())
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cfg := l.opts.engine
 	line := s.workers.open(peer.Addr())
-	cfg.Serve = func(er *engine.Request) { s.dispatch(er, ctx, life, line, false) }
-	cfg.Busy = s.workers.busy
+	over := make(chan struct{})
 	up.add()
-	cfg.Closed = func(c *engine.Conn, err error) {
-		if err != nil {
-			s.complaints.warn("connection ended", "peer", peer, "error", err)
-		}
-		cancel()
-		s.workers.leave(line)
-		l.admits.leave(peer.Addr())
-		s.ended(c)
-		up.done()
-	}
-	conn, err := l.ep.Accept(ctx, req, cfg)
+	conn, err := in.Accept(ctx, transport.Service{
+		Serve:  func(r *transport.Request) { s.dispatch(r, ctx, life, line, false) },
+		Busy:   s.workers.busy,
+		Unsent: &s.unsent,
+		Ended: func(_ transport.Conn, err error) {
+			if err != nil {
+				s.complaints.warn("connection ended", "peer", peer, "error", err)
+			}
+			cancel()
+		},
+		Over: func(c transport.Conn) {
+			s.workers.leave(line)
+			l.admits.leave(peer.Addr())
+			close(over)
+			s.ended(c)
+			up.done()
+		},
+	})
 	if err != nil {
 		s.complaints.warn("connection not accepted", "peer", peer, "error", err)
 		cancel()
@@ -239,7 +215,7 @@ func (l *Listener) accept(ctx, life context.Context, s *Server, req verbs.Reques
 	}
 	s.accepted(conn)
 	select {
-	case <-conn.Done(): // it ended before it was counted in
+	case <-over: // before it was counted in
 		s.ended(conn)
 	default:
 	}

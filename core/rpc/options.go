@@ -1,13 +1,11 @@
 package rpc
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 )
 
@@ -88,10 +86,9 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // connOptions are what a connection is set up with, at either end.
 type connOptions struct {
 	resolver Resolver
-	engine   engine.Config
-	memory   engine.EndpointConfig
-	tcpMax   int
-	log      *slog.Logger
+	rdmaOptions
+	tcpMax int
+	log    *slog.Logger
 }
 
 // callerOptions are what calls are made with.
@@ -160,12 +157,10 @@ func (l logOption) set(log **slog.Logger) error {
 // several routes to an address, which was taken and which were skipped (clients and listeners). Default: nothing is logged.
 func WithLog(l *slog.Logger) CommonOption { return logOption{l} }
 
-const defaultTCPRecord = 8 << 20
-
 var noLog = slog.New(slog.DiscardHandler)
 
 func newConnOptions() connOptions {
-	return connOptions{resolver: Registered, tcpMax: defaultTCPRecord, log: noLog}
+	return connOptions{resolver: Registered, log: noLog}
 }
 
 func newCallerOptions() callerOptions { return callerOptions{retries: 5} }
@@ -224,27 +219,7 @@ func newBackchannelOptions(opts []BackchannelOption) (callerOptions, error) {
 
 // settle checks what no option can check for itself, and connects what belongs together.
 func (o *connOptions) settle() error {
-	if o.engine.Inline != 0 {
-		o.memory.Inline = o.engine.Inline
-	}
-	log := o.log
-	o.engine.Panicked = func(e *engine.PanicError) {
-		log.Error("extension panicked", "extension", e.Extension, "connection", e.Conn, "panic", e.Value, "stack", string(e.Stack))
-	}
-	err := o.engine.Check()
-	var bad *engine.ConfigError
-	if name := ""; errors.As(err, &bad) {
-		switch bad.Field {
-		case "inline":
-			name = "WithInline"
-		case "versions":
-			name = "WithVersions"
-		default:
-			return err
-		}
-		return &OptionError{Option: name, Want: bad.Want, Err: err}
-	}
-	return err
+	return o.rdmaOptions.settle(o.log)
 }
 
 func noOption(i int) error {

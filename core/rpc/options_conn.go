@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/ext"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -27,8 +26,8 @@ func WithVersions(minVersion, maxVersion uint32) ConnOption {
 func WithInline(n int) ConnOption {
 	return connOption(func(o *connOptions) error {
 		o.engine.Inline = n
-		if n < 1024 || n > engine.MaxSend || n%1024 != 0 {
-			return &OptionError{Option: "WithInline", Value: fmt.Sprint(n), Want: fmt.Sprintf("a multiple of 1024 from 1024 to %d", engine.MaxSend)}
+		if n < 1024 || n > maxSend || n%1024 != 0 {
+			return &OptionError{Option: "WithInline", Value: fmt.Sprint(n), Want: fmt.Sprintf("a multiple of 1024 from 1024 to %d", maxSend)}
 		}
 		return nil
 	})
@@ -39,7 +38,7 @@ func WithInline(n int) ConnOption {
 func WithMaxInline(n int) ConnOption {
 	return connOption(func(o *connOptions) error {
 		o.memory.MaxInline = max(n, 1)
-		return between("WithMaxInline", n, 0, engine.MaxSend)
+		return between("WithMaxInline", n, 0, maxSend)
 	})
 }
 
@@ -48,7 +47,7 @@ func WithMaxInline(n int) ConnOption {
 func WithCredits(n int) ConnOption {
 	return connOption(func(o *connOptions) error {
 		o.engine.Credits = n
-		return between("WithCredits", n, 1, engine.MaxCredits)
+		return between("WithCredits", n, 1, maxCredits)
 	})
 }
 

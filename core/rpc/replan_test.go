@@ -10,6 +10,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
@@ -235,7 +236,7 @@ func TestRefusalsWithoutWayOut(t *testing.T) {
 			dst := make([]byte, 9000)
 			err := c.Call(ctx(t), procWait, bulk(pattern(9000)), &got, rpc.Into(dst), rpc.MayGrow(int(longer)))
 			var te *engine.TransportError
-			if !errors.As(err, &te) || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), tc.text) {
+			if !errors.As(err, &te) || !errors.Is(err, transport.ErrRefused) || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("%v, want a TransportError that says %q", err, tc.text)
 			}
 			if hs := seen.take(); len(hs) > tc.most || tc.most == 1 && len(hs) != 1 {
@@ -256,7 +257,7 @@ func TestVersion1RefusesForGood(t *testing.T) {
 		r.send(errorTo(h, wire.ErrorBody{Code: wire.ErrChunk}))
 	}), rpc.WithVersions(1, 1))
 	err := c.Call(ctx(t), procRead, readArgs(9000), new(bulk), rpc.Into(make([]byte, 9000)), rpc.MayGrow(1<<20))
-	if !errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrTooShort) || n != 1 {
+	if !errors.Is(err, transport.ErrRefused) || errors.Is(err, transport.ErrTooShort) || n != 1 {
 		t.Errorf("%v after %d messages", err, n)
 	}
 }
@@ -296,10 +297,10 @@ func TestMayGrow(t *testing.T) {
 					continue
 				}
 				if tc.n > 100 {
-					if err := c.Call(ctx(t), procOnce, args, &res, tc.opts...); !errors.Is(err, engine.ErrTooShort) {
+					if err := c.Call(ctx(t), procOnce, args, &res, tc.opts...); !errors.Is(err, transport.ErrTooShort) {
 						t.Errorf("%s, not allowed to grow: %v", tc.name, err)
 					}
-					if err := c.Call(ctx(t), procOnce, args, &res, append(tc.opts, rpc.MayGrow(tc.n-1))...); !errors.Is(err, engine.ErrTooShort) {
+					if err := c.Call(ctx(t), procOnce, args, &res, append(tc.opts, rpc.MayGrow(tc.n-1))...); !errors.Is(err, transport.ErrTooShort) {
 						t.Errorf("%s, not allowed to grow so far: %v", tc.name, err)
 					}
 				}
@@ -331,7 +332,7 @@ func TestReplyChunkOnDemand(t *testing.T) {
 		a.Reply = r.place(result(h.XID, opaque([]byte("x"))...), h.Reply)
 		r.send(enc(a))
 	}), rpc.WithVersions(2, 2))
-	if err := ask(t, c); !errors.Is(err, engine.ErrTooShort) {
+	if err := ask(t, c); !errors.Is(err, transport.ErrTooShort) {
 		t.Errorf("not allowed to grow: %v", err)
 	}
 	if err := ask(t, c, rpc.MayGrow(200)); err != nil {

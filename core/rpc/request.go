@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -31,7 +31,7 @@ type Request struct {
 	ctx      context.Context
 	life     context.Context // ctx of procedures that outlive their connection
 	backward bool            // never on the goroutine that reads the connection
-	from     origin
+	from     *transport.Request
 	reader   xdr.Reader
 	head     rpcmsg.CallHeader
 	reply    rpcmsg.ReplyHeader
@@ -46,49 +46,25 @@ type Request struct {
 	own       bool              // the call is the mechanism's own
 }
 
-// origin is the transport that a request came by.
-type origin interface {
-	// finish sends Results, or nothing, and ends the request.
-	finish(r *Request, send, flush bool)
-	remote() netip.AddrPort
-	link() any // the connection: equal for two requests of one
-	buffer(n int) (*Buffer, error)
-}
-
 // RemoteAddr is the caller's address.
-func (r *Request) RemoteAddr() netip.AddrPort { return r.from.remote() }
+func (r *Request) RemoteAddr() netip.AddrPort { return r.from.Conn().RemoteAddr() }
 
-// Buffer takes n bytes of registered memory from the connection's pool. Its Bulk is a result that
+// Buffer takes n bytes of the transport's memory, registered where the fabric has such. Its Bulk is a result that
 // frees it; a buffer that is not sent is Freed by its taker.
-func (r *Request) Buffer(n int) (*Buffer, error) { return r.from.buffer(n) }
+func (r *Request) Buffer(n int) (*Buffer, error) { return r.from.Memory(n) }
 
 // Attached is what the caller has attached to the call by an operation of an extension: its rdma_opttype, 0 where
 // there is none, and its bytes, a view that is valid until the handler returns.
-func (r *Request) Attached() (opttype uint32, info []byte) {
-	if o, ok := r.from.(*rdmaOrigin); ok {
-		return o.er.Attached()
-	}
-	return 0, nil
-}
+func (r *Request) Attached() (opttype uint32, info []byte) { return r.from.Attached() }
 
-// rdmaOrigin is a request over RDMA; it and its Request live in the engine's Request.
-type rdmaOrigin struct {
-	Request
-	er *engine.Request
-}
-
-func (o *rdmaOrigin) remote() netip.AddrPort        { return o.er.Conn().RemoteAddr() }
-func (o *rdmaOrigin) link() any                     { return o.er.Conn() }
-func (o *rdmaOrigin) buffer(n int) (*Buffer, error) { return o.er.Conn().Memory(n) }
-
-func (o *rdmaOrigin) finish(r *Request, send, flush bool) {
-	er := o.er
+// finish sends Results, or nothing, and ends the request.
+func (r *Request) finish(send, flush bool) {
 	if !send {
-		er.Drop()
+		r.from.Drop()
 		return
 	}
 	move := r.Method != nil && r.Method.Proc.Binding.Results && !r.protected
-	er.Reply(move, flush)
+	r.from.Reply(move, flush)
 }
 
 // begin reads the call's header. The error is what to answer.
@@ -145,16 +121,15 @@ func (r *Request) refuse(err error) {
 	r.reply.Append(w)
 }
 
-// rdmaRequest is the rpc side of an engine request, kept with it.
-func rdmaRequest(er *engine.Request) *rdmaOrigin {
-	o, ok := er.User.(*rdmaOrigin)
+// requestOf is the server's side of tr, kept with it.
+func requestOf(tr *transport.Request) *Request {
+	r, ok := tr.User.(*Request)
 	if !ok {
-		o = &rdmaOrigin{er: er}
-		o.from = o
-		er.User = o
+		r = &Request{from: tr}
+		tr.User = r
 	}
-	o.Results = &er.Results
-	return o
+	r.Results = &tr.Results
+	return r
 }
 
 func methodNotFound(p *program, v uint32) error {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -27,7 +27,7 @@ var errWrapped = errors.New("the mechanism's wrapping is not a multiple of four 
 
 // seal encodes the call for a mechanism. Wrapped arguments and results are no longer the items that the binding
 // knows: none of them is moved by itself, the call goes inline or as a whole (RFC 8166 §6.1, RFC 2203 §5.3.2).
-func (c *Client) seal(inv *invocation, call *engine.Call) error {
+func (c *Client) seal(inv *invocation, call *transport.Call) error {
 	s := &sealed{move: call.Move}
 	inv.sealed = s
 	if a := inv.info.Args; a != nil {
@@ -44,7 +44,7 @@ func (c *Client) seal(inv *invocation, call *engine.Call) error {
 }
 
 // resign signs the call anew before it is sent again.
-func (c *Client) resign(inv *invocation, call *engine.Call) error {
+func (c *Client) resign(inv *invocation, call *transport.Call) error {
 	if inv.sealed == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (c *Client) resign(inv *invocation, call *engine.Call) error {
 	return inv.sign(call)
 }
 
-func (inv *invocation) sign(call *engine.Call) error {
+func (inv *invocation) sign(call *transport.Call) error {
 	s, p := inv.sealed, inv.info.Proc
 	if err := rpcmsg.AppendCall(&call.Msg, &inv.head, inv.auth); err != nil {
 		return fmt.Errorf("%s: credential: %w", p, err)
@@ -88,7 +88,7 @@ func appendMessage(w, src *xdr.Writer) {
 }
 
 // unseal makes the reader read the results unwrapped. Their bulk items then end up in their destinations by a copy.
-func (inv *invocation) unseal(call *engine.Call) error {
+func (inv *invocation) unseal(call *transport.Call) error {
 	if !inv.auth.Protects() {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (r *Request) control() {
 // answer sends the reply, wrapped where it is to be.
 func (r *Request) answer(flush bool) {
 	r.seal()
-	r.from.finish(r, true, flush)
+	r.finish(true, flush)
 }
 
 // seal wraps the results. What the duplicate request cache holds is not: each sending is wrapped by itself.

@@ -13,10 +13,9 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/binding"
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
-	"github.com/rpcrdma/rpcrdma/core/xdr"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 )
 
 // Server serves programs on any number of listeners.
@@ -46,7 +45,7 @@ type program struct {
 	low, high uint32
 }
 
-// serverConn is a connection of either kind.
+// serverConn is a connection as the server that takes calls on it has it.
 type serverConn interface {
 	Close() error
 	Abort(error)
@@ -299,59 +298,53 @@ func (s *Server) wait() {
 	s.serving.Wait()
 }
 
-// dispatch serves a request over RDMA; within Complete. ctx ends with its connection, life with the
-// server. backward: we are the client, and the goroutine may be one of its callers'.
-func (s *Server) dispatch(er *engine.Request, ctx, life context.Context, l *line, backward bool) {
-	o := rdmaRequest(er)
-	r := &o.Request
+// dispatch serves a request, or finds that it has been served already; within transport.Service.Serve. ctx ends with its
+// connection, life with the server. backward: we are the client, and the goroutine may be one of its callers'.
+func (s *Server) dispatch(tr *transport.Request, ctx, life context.Context, l *line, backward bool) {
+	r := requestOf(tr)
 	r.ctx, r.life, r.backward = ctx, life, backward
-	s.take(r, l, er.Stream, er.Moved, false)
-}
-
-// take serves a request, or finds that it has been served already.
-func (s *Server) take(r *Request, l *line, stream []byte, moved []xdr.Moved, flush bool) {
-	err := r.begin(stream, moved)
+	err := r.begin(tr.Stream, tr.Moved)
 	if s.draining.Load() && (err != nil || r.Proc != 0) { // NULL asks whether we still are at what we have begun
-		r.from.finish(r, false, flush)
+		r.finish(false, false)
 		return
 	}
 	if err == nil {
-		err = r.authenticate(s, stream)
+		err = r.authenticate(s, tr.Stream)
 	}
 	if err == nil && !r.own {
 		r.Method, err = s.find(r)
 	}
 	switch {
 	case errors.Is(err, rpcmsg.ErrDiscard):
-		r.from.finish(r, false, flush)
+		r.finish(false, false)
 	case err != nil:
 		r.refuse(err)
-		r.from.finish(r, true, flush)
+		r.finish(true, false)
 	case r.own:
 		r.control()
-		r.from.finish(r, true, flush)
-	case !r.Method.Proc.Idempotent && s.replies != nil && !s.claim(r, flush):
+		r.finish(true, false)
+	case !r.Method.Proc.Idempotent && s.replies != nil && !s.claim(r):
 	case r.Method.Inline && !r.backward:
-		s.execute(r, flush)
+		s.execute(r, false)
 	case s.workers.submit(l, r) != nil:
-		s.abandon(r, flush)
+		s.abandon(r)
 	}
 }
 
-// claim tells whether r is to be executed; else it is taken care of.
-func (s *Server) claim(r *Request, flush bool) bool {
+// claim tells whether r is to be executed; else it is taken care of. Within Serve.
+func (s *Server) claim(r *Request) bool {
 	v, replaced := s.replies.claim(r)
 	if replaced != nil {
-		replaced.from.finish(replaced, false, true)
+		replaced.finish(false, true)
 	}
 	switch v {
 	case execute:
 		r.ctx = r.life
 		return true
 	case repeat:
-		r.answer(flush)
+		r.answer(false)
 	case ignore:
-		r.from.finish(r, false, flush)
+		r.finish(false, false)
 	}
 	return false
 }
@@ -373,14 +366,14 @@ func (s *Server) executed(r *Request, flush bool) {
 	}
 }
 
-// abandon drops r, which will not be executed, and its repetition.
-func (s *Server) abandon(r *Request, flush bool) {
+// abandon drops r, which will not be executed, and its repetition. Within Serve.
+func (s *Server) abandon(r *Request) {
 	if r.cached != nil {
 		if again := s.replies.forget(r); again != nil {
-			again.from.finish(again, false, true)
+			again.finish(false, true)
 		}
 	}
-	r.from.finish(r, false, flush)
+	r.finish(false, false)
 }
 
 func stack() string { return string(debug.Stack()) }

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 )
 
@@ -30,10 +30,10 @@ func TestKeepAlive(t *testing.T) {
 		after    time.Duration
 		asked    bool
 	}{
-		{"mute", 3 * time.Second, false, engine.ErrMute, 6 * time.Second, true},
+		{"mute", 3 * time.Second, false, transport.ErrMute, 6 * time.Second, true},
 		{"slow", 3 * time.Second, true, nil, time.Hour, true},
 		{"never asked", -1, false, nil, time.Hour, false},
-		{"default", 0, false, engine.ErrMute, 40 * time.Second, true},
+		{"default", 0, false, transport.ErrMute, 40 * time.Second, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,8 +22,11 @@ var arrows = []struct {
 	{"core/rpcmsg", low},
 	{"core/binding", low},
 	{"core/chunk", with(low, "core/binding", "core/wire")},
-	{"core/engine", with(low, "core/ext", "core/chunk", "core/wire", "core/rpcmsg", "core/verbs", "core/fair", "core/binding")},
-	{"core/rpc", with(low, "core/engine", "core/ext", "core/binding", "core/rpcmsg", "core/pages", "core/verbs", "core/fair")},
+	{"core/watch", nil},                         // times in, verdicts out
+	{"core/transport", with(low, "core/verbs")}, // verbs for its Stats
+	{"core/engine", with(low, "core/transport", "core/watch", "core/ext", "core/chunk", "core/wire", "core/rpcmsg", "core/verbs", "core/fair", "core/binding")},
+	{"core/tcp", with(low, "core/transport", "core/watch", "core/rpcmsg", "core/verbs")},
+	{"core/rpc", with(low, "core/transport", "core/engine", "core/tcp", "core/ext", "core/binding", "core/rpcmsg", "core/pages", "core/verbs", "core/fair")}, // see doors
 	{"core/rpcbind", with(low, "core/rpc", "core/rpcmsg", "core/binding")},
 	{"core", nil}, // doc.go: the words
 
@@ -52,6 +56,15 @@ var arrows = []struct {
 
 // low is what everybody above them may import.
 var low = []string{"core/xdr", "core/obs"}
+
+// doors are the only files by which a room, tests apart, imports another: the rest of the room does not know it.
+var doors = []struct {
+	room, to string
+	files    []string
+}{
+	{"core/rpc", "core/engine", []string{"core/rpc/rdma.go"}},
+	{"core/rpc", "core/tcp", []string{"core/rpc/tcp.go"}},
+}
 
 // inTests is what tests may import beside their package's own arrows: what they drive
 // and what they judge by.
@@ -127,6 +140,27 @@ func TestArrows(t *testing.T) {
 				continue
 			}
 			t.Errorf("%s imports %s: %s may import %s", f.path, to, room, list(may))
+		}
+	}
+}
+
+func TestDoors(t *testing.T) {
+	files := goFiles(t)
+	for _, d := range doors {
+		used := map[string]bool{}
+		for _, f := range files {
+			if f.test || !under(f.dir, d.room) || !slices.Contains(f.imports, module+d.to) {
+				continue
+			}
+			used[f.path] = true
+			if !slices.Contains(d.files, f.path) {
+				t.Errorf("%s imports %s: in %s only %s may", f.path, d.to, d.room, list(d.files))
+			}
+		}
+		for _, path := range d.files {
+			if !used[path] {
+				t.Errorf("%s does not import %s, or is gone", path, d.to)
+			}
 		}
 	}
 }

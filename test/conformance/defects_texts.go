@@ -9,7 +9,7 @@ func defectsOfTexts() []Defect {
 		{"round-up of the thresholds", rfc8166 + "/3.3.3/4", "DefaultPrivate",
 			"SendSize: MinInline, RecvSize: MinInline", "SendSize: 2 * MinInline, RecvSize: 2 * MinInline",
 			answered("v1 threshold without private data")},
-		{"XID of the message not compared", rfc8166 + "/4.2.1/1", "Request.deliver",
+		{"XID of the message not compared", rfc8166 + "/4.2.1/1", "request.deliver",
 			"$xid != $h.XID", "$xid != $h.XID && $h.Version > 2",
 			answered("v1 another XID in the RPC message")},
 		{"NOMSG without the message taken", rfc8166 + "/4.2.4/1", "CheckCall",

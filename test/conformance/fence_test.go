@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/loopback"
 	"github.com/rpcrdma/rpcrdma/test/faults"
@@ -113,8 +115,8 @@ func TestNoReplyEndsTheConnection(t *testing.T) {
 			go func() {
 				req, err := l.Accept(context.Background())
 				if err == nil {
-					_, err = ep.Accept(context.Background(), req, engine.Config{Serve: func(r *engine.Request) {
-						h := rpcmsg.ReplyHeader{XID: r.Header.XID}
+					_, err = ep.Accept(context.Background(), req, engine.Config{Serve: func(r *transport.Request) {
+						h := rpcmsg.ReplyHeader{XID: binary.BigEndian.Uint32(r.Stream)}
 						h.Append(&r.Results)
 						r.Reply(false, false)
 					}})

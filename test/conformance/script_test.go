@@ -22,6 +22,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/props"
@@ -603,18 +604,18 @@ func (x *session) call(line string, c caller) {
 func failure(err error, name string) bool {
 	if code, ok := strings.CutPrefix(name, "ERR "); ok {
 		var te *engine.TransportError
-		return errors.As(err, &te) && fmt.Sprint(uint32(te.Body.Code)) == code && errors.Is(err, engine.ErrRefused)
+		return errors.As(err, &te) && fmt.Sprint(uint32(te.Body.Code)) == code && errors.Is(err, transport.ErrRefused)
 	}
 	if name == "Garbled" { // the results' decoder says so
 		return errors.Is(err, xdr.ErrShort) || errors.Is(err, xdr.ErrBounds) || errors.Is(err, xdr.ErrChunk)
 	}
 	if name == "NotSent" {
-		var backward *engine.BackwardError
+		var backward *transport.BackwardError
 		var plan *chunk.PlanError
 		return errors.As(err, &backward) || errors.As(err, &plan)
 	}
 	want, ok := map[string]error{
-		"BadReply": engine.ErrBadReply, "Timeout": engine.ErrTimeout, "Version": engine.ErrVersion,
+		"BadReply": engine.ErrBadReply, "Timeout": transport.ErrTimeout, "Version": engine.ErrVersion,
 		"Lost": net.ErrClosed, "Cancelled": context.Canceled, "TooLong": verbs.ErrTooLong,
 	}[name]
 	return ok && errors.Is(err, want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/core/wire"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
@@ -129,11 +130,11 @@ const (
 
 func endOf(err error) end {
 	var te *engine.TransportError
-	var lo *engine.LostError
+	var lo *transport.LostError
 	switch {
 	case err == nil:
 		return fineEnd
-	case errors.Is(err, engine.ErrTimeout):
+	case errors.Is(err, transport.ErrTimeout):
 		return timeout
 	case errors.Is(err, engine.ErrBadReply):
 		return badReply

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/binding"
-	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/rpc"
+	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -188,12 +188,12 @@ func (s *service) callBack(ctx context.Context, w *world, i int) {
 		var res answer
 		err := s.back[i].Call(short, procBack, &args, &res)
 		cancel()
-		var be *engine.BackwardError
+		var be *transport.BackwardError
 		switch {
 		case err == nil && uint64(res) != tag:
 			w.book.errorf("BACK %#x: the answer of %#x", tag, uint64(res))
 		case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.As(err, &be), errors.Is(err, net.ErrClosed),
-			errors.Is(err, engine.ErrRefused) && w.plan.FailEvery > 0: // as in excuses
+			errors.Is(err, transport.ErrRefused) && w.plan.FailEvery > 0: // as in excuses
 		default:
 			w.book.errorf("BACK %#x: %v", tag, err)
 		}
@@ -353,7 +353,7 @@ func (w *world) excuses(err error, doomed bool) bool {
 		p := &w.plan
 		return errors.Is(err, syscall.ECONNREFUSED) && (p.RefuseEvery > 0 || w.restarts > 0) ||
 			w.breaks || w.restarts > 0 || p.CutEvery > 0 || p.CutWithin > 0 || p.FailEvery > 0
-	case errors.Is(err, engine.ErrRefused): // sent again after a fault had let its chunks fail (D-41)
+	case errors.Is(err, transport.ErrRefused): // sent again after a fault had let its chunks fail (D-41)
 		return w.plan.FailEvery > 0
 	}
 	return false

@@ -1,4 +1,4 @@
-package rpc
+package tcp
 
 import "golang.org/x/sys/windows"
 

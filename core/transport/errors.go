@@ -1,0 +1,59 @@
+package transport
+
+import (
+	"errors"
+	"net"
+)
+
+var (
+	// ErrTimeout: a call without a deadline of its own got no answer within the call timeout.
+	ErrTimeout = errors.New("no reply within the call timeout")
+	// ErrRefused matches the error of a call that the peer's transport refused, an *engine.TransportError.
+	ErrRefused = errors.New("refused by the peer's transport")
+	// ErrTooShort matches the *engine.TransportError of a version 2 peer that had more to say than the call has room
+	// for; the call was executed.
+	ErrTooShort = errors.New("a result or the reply did not fit what the call offered")
+	// ErrNoMemory: the bound on memory is reached.
+	ErrNoMemory = errors.New("endpoint memory limit reached")
+	// ErrAcceptLater: the system has no room for a connection now, as it has run out of files, or the one that came has
+	// gone.
+	ErrAcceptLater = errors.New("no connection can be accepted now")
+	// ErrStalled ends a connection: what was posted, or a frame or record that has begun to come, has made no progress
+	// for the stall timeout.
+	ErrStalled = errors.New("peer stalls")
+	// ErrMute ends a connection: the peer said nothing while calls waited, nor answered when it was asked.
+	ErrMute = errors.New("peer is mute: calls and a NULL call have no answer")
+)
+
+// LostError ends calls whose connection went away before their reply. Sent tells
+// whether the call may have reached the peer. It satisfies errors.Is(err, net.ErrClosed).
+type LostError struct {
+	Sent bool
+	Err  error // why the connection ended; nil after an orderly end
+}
+
+func (e *LostError) Error() string {
+	if e.Err == nil {
+		return "connection closed before the reply"
+	}
+	return "connection lost before the reply: " + e.Err.Error()
+}
+
+func (e *LostError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{net.ErrClosed}
+	}
+	return []error{net.ErrClosed, e.Err}
+}
+
+// OrphanError is what Do returns for a call that was cancelled after it had been sent: the Call
+// object now belongs to the connection and must not be touched again.
+type OrphanError struct{ Err error }
+
+func (e *OrphanError) Error() string { return e.Err.Error() }
+func (e *OrphanError) Unwrap() error { return e.Err }
+
+// BackwardError tells why a backward call was not sent.
+type BackwardError struct{ Why string }
+
+func (e *BackwardError) Error() string { return "backward call not sent: " + e.Why }
