@@ -163,6 +163,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if o.Secret, err = f.handleKey(cmd.ErrOrStderr()); err != nil {
 		return errors.Join(err, finish())
 	}
+	o.Log = newLog(cmd.ErrOrStderr(), f.verbose)
 	nfs, err := server3.New(f.export, o)
 	if err != nil {
 		return errors.Join(err, finish())
@@ -170,7 +171,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	for _, line := range nfs.Notes() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rpcrdma: %s\n", line)
 	}
-	server := rpc.NewServer(rpc.WithLog(newLog(cmd.ErrOrStderr(), f.verbose)))
+	server := rpc.NewServer(rpc.WithLog(o.Log))
 	nfs.Register(server)
 	f.metrics.watch(ofServer(server))
 	err = f.serve(cmd, server, "serving "+nfs.Dir(), mount, chosen, append(limits, rpc.ConnOptions(opts...)))

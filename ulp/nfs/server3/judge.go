@@ -191,6 +191,12 @@ func (n *node) acl(buf []byte) (int, error) {
 	n.mu.Unlock()
 	var size int
 	var err error
+	if fd < 0 && n.isDir() {
+		fd, err = n.reader() // it will be asked for again: by descriptor that costs a sixth
+	}
+	if err != nil {
+		return 0, err
+	}
 	if fd < 0 {
 		size, err = unix.Getxattr(procFD(n.path), aclName, buf)
 	} else {

@@ -23,6 +23,8 @@ type making struct {
 	create func(dir int, name string, mode uint32) (wr int, err error)
 	// exists decides about a name that is there already; nil: that is an error.
 	exists func(n *node, st *stat) nfs3.Status
+	// For CREATE it counts first whether there is the name; for others, whether there may be.
+	named bool
 }
 
 // make does what CREATE, MKDIR, SYMLINK and MKNOD have in common.
@@ -48,6 +50,14 @@ func (c *call) doMake(where *nfs3.DirOp, m *making, r *nfs3.CreateRes) nfs3.Stat
 	}
 	if status := checkName(where.Name); status != nfs3.OK {
 		return status
+	}
+	if !m.named {
+		if c.opt.ReadOnly {
+			return nfs3.ErrROFS
+		}
+		if status := c.may(d, &dst, mayWrite|mayExec); status != nfs3.OK {
+			return status
+		}
 	}
 	if isDots(where.Name) {
 		if status := c.may(d, &dst, mayExec); status != nfs3.OK {
@@ -184,7 +194,7 @@ func (c *call) create() error {
 	if err := c.decode(&a); err != nil {
 		return err
 	}
-	m := making{attr: a.Attr, typ: unix.S_IFREG, mode: fileMode, create: createFile}
+	m := making{attr: a.Attr, typ: unix.S_IFREG, mode: fileMode, create: createFile, named: true}
 	switch a.Mode {
 	case nfs3.Unchecked:
 		m.exists = func(n *node, st *stat) nfs3.Status { return c.recreate(n, st, &a.Attr) }

@@ -203,6 +203,9 @@ func (c *call) doLink(a *nfs3.LinkArgs, r *nfs3.LinkRes) nfs3.Status {
 	case n.isDir():
 		return nfs3.ErrIsDir
 	}
+	if status := c.may(d, &dst, mayWrite|mayExec); status != nfs3.OK {
+		return status
+	}
 	if status := c.enter(); status != nfs3.OK {
 		return status
 	}

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
 )
 
@@ -329,13 +328,8 @@ func TestWcc(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 50 {
-				var w xdr.Writer
-				c := &call{Server: r.s, cred: cred{}, res: &w, mem: r.mem}
-				c.args = xdr.NewReader(encode(&nfs3.MkdirArgs{Where: nfs3.DirOp{Dir: r.root, Name: fmt.Sprint(g, "-", i)}}))
-				err := c.mkdir()
-				c.done()
 				var res nfs3.CreateRes
-				res.UnmarshalXDR(xdr.NewReader(w.Bytes()))
+				err := r.run(nfs3.ProcMkdir, &nfs3.MkdirArgs{Where: nfs3.DirOp{Dir: r.root, Name: fmt.Sprint(g, "-", i)}}, &res)
 				if err != nil || res.Status != nfs3.OK {
 					t.Errorf("MKDIR: %v %v", err, res.Status)
 					return

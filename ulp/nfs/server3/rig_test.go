@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,9 @@ import (
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/mount3"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
 )
+
+// The main thread is kept out of the tests: the runtime parks it where it would end another.
+func init() { runtime.LockOSThread() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

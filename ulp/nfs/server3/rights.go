@@ -200,6 +200,9 @@ func (c *call) enter() nfs3.Status {
 	if !c.rights.acts {
 		return nfs3.OK
 	}
+	if c.stuck { // the thread has another's rights
+		return nfs3.ErrServerFault
+	}
 	runtime.LockOSThread()
 	set, err := c.rights.become(&c.cred)
 	c.entered, c.set = true, set
@@ -217,7 +220,7 @@ const (
 )
 
 // leave restores the thread's own rights. A thread on which that fails stays locked to this goroutine, which must end
-// without unlocking it: the runtime ends the thread then (see handler).
+// without unlocking it: the runtime ends the thread then, or parks it for good if it is the main one (see recycle).
 func (c *call) leave() {
 	if !c.entered {
 		return
@@ -229,8 +232,11 @@ func (c *call) leave() {
 		err = c.rights.restore(c.set)
 	}
 	if err != nil {
-		c.rights.stuck.Add(1)
 		c.stuck = true
+		n := c.rights.stuck.Add(1)
+		if c.opt.Log != nil {
+			c.opt.Log.Error("a thread's own credentials could not be restored; it ends", "error", err, "so far", n)
+		}
 		return
 	}
 	runtime.UnlockOSThread()

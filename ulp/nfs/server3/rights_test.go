@@ -433,6 +433,35 @@ func TestExclusiveByAnother(t *testing.T) {
 	r.want("EXCLUSIVE of another with the same verifier", create().Status, nfs3.ErrExist)
 }
 
+// Who may not change a directory is told that, whether there is the name or not, as Linux's server does; CREATE alone says which there are.
+func TestChangesAreRefusedFirst(t *testing.T) {
+	needRoot(t)
+	r := newRig(t, Options{Squash: SquashNone})
+	r.own(".", 0o755, 0)
+	r.subdir("d", 0o711, owner)
+	r.file("d/f", 0o644, owner, "")
+	d, f := r.handle("d"), r.handle("d", "f")
+	r.as(stranger)
+	acces := nfs3.ErrAcces
+	for _, name := range []string{"f", "none"} {
+		at := nfs3.DirOp{Dir: d, Name: name}
+		var made nfs3.CreateRes
+		var link nfs3.LinkRes
+		r.want("MKDIR "+name, r.mkdir(d, name, 0o755).Status, acces)
+		r.do(nfs3.ProcSymlink, &nfs3.SymlinkArgs{Where: at, Target: []byte("x")}, &made)
+		r.want("SYMLINK "+name, made.Status, acces)
+		r.do(nfs3.ProcMknod, &nfs3.MknodArgs{Where: at, Type: nfs3.TypeFifo}, &made)
+		r.want("MKNOD "+name, made.Status, acces)
+		r.do(nfs3.ProcLink, &nfs3.LinkArgs{File: f, Link: at}, &link)
+		r.want("LINK "+name, link.Status, acces)
+		r.want("REMOVE "+name, r.remove(d, name).Status, acces)
+		r.want("RENAME of "+name, r.rename(d, name, d, "new").Status, acces)
+		r.want("RENAME to "+name, r.rename(d, "f", d, name).Status, acces)
+	}
+	r.want("CREATE f", r.create(d, "f", 0o644).Status, nfs3.ErrExist)
+	r.want("CREATE none", r.create(d, "none", 0o644).Status, acces)
+}
+
 // MOUNT gives no handle of what lies below a directory that the caller may not search.
 func TestMountBelowClosed(t *testing.T) {
 	needRoot(t)
@@ -629,6 +658,9 @@ func TestOneIdentity(t *testing.T) {
 		r.as(who)
 		if got := r.create(r.root, fmt.Sprint(who), 0o600); got.Status != nfs3.OK || got.Attr.Attr.UID != me {
 			t.Errorf("CREATE by %d: %v, it belongs to %d", who, got.Status, got.Attr.Attr.UID)
+		}
+		if got := r.mkdir(r.root, fmt.Sprint("d", who), 0o700); got.Status != nfs3.OK || got.Attr.Attr.UID != me {
+			t.Errorf("MKDIR by %d: %v, it belongs to %d", who, got.Status, got.Attr.Attr.UID)
 		}
 	}
 	notes := fmt.Sprint(r.s.Notes())

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"time"
@@ -61,6 +62,8 @@ type Options struct {
 	// MaxOpen bounds the objects kept open; 0: a quarter of the limit on open
 	// files, at most 4096.
 	MaxOpen int
+	// Log gets what an operator should see while the server runs. nil: nothing is said.
+	Log *slog.Logger
 
 	// For tests: what an ordinary user, or a file system without handles, lacks.
 	noOpenByHandle, noKernelHandles bool
