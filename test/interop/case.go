@@ -72,9 +72,7 @@ func (l *lab) run(ctx context.Context, c *testCase) (t *T) {
 		return t
 	}
 	t.protect(func() { c.run(t) })
-	for i := len(t.cleanup) - 1; i >= 0; i-- {
-		t.cleanup[i]()
-	}
+	t.unwind()
 	if n := s.stop(); n != "" && t.failure == "" {
 		t.note("the capture lacks %s packets", n)
 	}
@@ -91,6 +89,14 @@ func (l *lab) run(ctx context.Context, c *testCase) (t *T) {
 		}
 	}
 	return t
+}
+
+// unwind runs what was deferred, the last first.
+func (t *T) unwind() {
+	for i := len(t.cleanup) - 1; i >= 0; i-- {
+		t.cleanup[i]()
+	}
+	t.cleanup = nil
 }
 
 func (t *T) protect(f func()) {

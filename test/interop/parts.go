@@ -42,6 +42,8 @@ var parts = map[string]func(ctx context.Context, args []string) error{
 	"escape":   escapePart,
 	"inflight": inflightPart,
 	"steady":   steadyPart,
+	"rights":   rightsPart,
+	"fill":     fillPart,
 }
 
 func runPart(name string, args []string) int {

@@ -18,10 +18,10 @@ tools=(qemu-system-x86 busybox-static iproute2 tcpdump tshark kmod cpio gcc-12 m
 # What runs in the guests, and libraries that a bare Debian does not have.
 guest=(nfs-common nfs-kernel-server rpcbind mount iproute2 netbase libtirpc3 libtirpc-common libnfsidmap1 libevent-core-2.1-7
 	libsqlite3-0 libkeyutils1 libwrap0 libdevmapper1.02.1 libgssapi-krb5-2 libkrb5-3 libk5crypto3 libkrb5support0 libcom-err2
-	libbpf1 libbsd0 libmd0 libelf1 libmnl0 libxtables12 libcap2 libmount1 libblkid1 libsmartcols1 libselinux1 libpcre2-8-0 libdb5.3 libnsl2)
-programs=(mount umount mount.nfs umount.nfs rpc.mountd rpc.nfsd exportfs rpcbind rpcinfo showmount nfsstat ip rdma ss)
+	libbpf1 libbsd0 libmd0 libelf1 libmnl0 libxtables12 libcap2 libmount1 libblkid1 libsmartcols1 libselinux1 libpcre2-8-0 libdb5.3 libnsl2 acl libacl1 e2fsprogs libext2fs2 libss2 libuuid1 quota)
+programs=(mount umount mount.nfs umount.nfs rpc.mountd rpc.nfsd exportfs rpcbind rpcinfo showmount nfsstat ip rdma ss setfacl mkfs.ext4 tune2fs chattr setquota)
 modules=(virtio_pci virtio_net virtio_blk 9p 9pnet_virtio ext4 crc32c_generic libcrc32c crc32c_intel ib_uverbs rdma_ucm rpcrdma
-	nfsd nfs nfsv3 nfsv4 lockd)
+	nfsd nfs nfsv3 nfsv4 lockd loop quota_v2)
 
 log=$cache/setup.log
 say() { echo "lab: $*" >&2; }
