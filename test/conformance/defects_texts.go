@@ -45,7 +45,7 @@ func defectsOfTexts() []Defect {
 		{"reserved bit taken for R", rfc8797 + "/4/2", "ParsePrivate",
 			"$d[5]&privateR != 0", "$d[5] != 0",
 			answered("v1 reserved bits of private data")},
-		{"private data of the first connection kept", rfc8797 + "/4/1", "Endpoint.Dial",
+		{"private data of the first connection kept", rfc8797 + "/4/1", "Group.Dial",
 			"$c.peer, _ = wire.ParsePrivate($_)", "$c.peer = wire.PrivateData{SendSize: 4096, RecvSize: 4096}",
 			asked("v1 private data of the next connection")},
 		{"threshold above 4096", draft + "/2.3/2", "Conn.limits",
