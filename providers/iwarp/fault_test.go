@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -241,24 +242,42 @@ func TestReadyToReceive(t *testing.T) {
 	}
 }
 
+// notes are what an end tells those who observe it.
+type (
+	notes []note
+	note  struct {
+		what verbs.Note
+		arg  int64
+	}
+)
+
 // TestStreamFaults: what the network does to both ends of ours.
 func TestStreamFaults(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		fault          func(dialled, accepted *memory.Stream)
 		dialler, other error // Disconnected's, at least
+		notes          [2]notes
 	}{
-		{"an octet changed on the way there", func(d, _ *memory.Stream) { d.Flip(24+20+100, 0x10) }, verbs.ErrProtocol, verbs.ErrProtocol},
-		{"an octet of a header changed", func(d, _ *memory.Stream) { d.Flip(24+2, 0x80) }, verbs.ErrProtocol, verbs.ErrProtocol},
-		{"cut within a frame", func(d, _ *memory.Stream) { d.CutAt(24 + 500) }, syscall.ECONNRESET, syscall.ECONNRESET},
+		{"an octet changed on the way there", func(d, _ *memory.Stream) { d.Flip(24+20+100, 0x10) }, verbs.ErrProtocol, verbs.ErrProtocol,
+			[2]notes{{{verbs.NoteTerminateRecv, 0x020002}}, {{verbs.NoteCorrupt, 0}, {verbs.NoteTerminateSent, 0x020002}}}},
+		{"an octet of a header changed", func(d, _ *memory.Stream) { d.Flip(24+2, 0x80) }, verbs.ErrProtocol, verbs.ErrProtocol,
+			[2]notes{{{verbs.NoteTerminateRecv, 0x020002}}, {{verbs.NoteCorrupt, 0}, {verbs.NoteTerminateSent, 0x020002}}}},
+		{"cut within a frame", func(d, _ *memory.Stream) { d.CutAt(24 + 500) }, syscall.ECONNRESET, syscall.ECONNRESET, [2]notes{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, n *memory.Network, o *ours) {
 				n.Made = c.fault
 				d, err := o.dom, error(nil)
 				far := &ours{end: end{dom: d, reg: o.reg, gone: make(chan error, 1)}}
-				addr := far.listen(t, far.options(1))
-				if _, err = d.Dial(t.Context(), addr, o.options(1)); err != nil {
+				var noted [2]notes // read when both ends are gone
+				options := func(e *ours, to *notes) verbs.Options {
+					opt := e.options(1)
+					opt.Note = func(n verbs.Note, arg int64) { *to = append(*to, note{n, arg}) }
+					return opt
+				}
+				addr := far.listen(t, options(far, &noted[1]))
+				if _, err = d.Dial(t.Context(), addr, options(o, &noted[0])); err != nil {
 					t.Fatal(err)
 				}
 				o.conn.Post([]verbs.Work{{Op: verbs.OpSend, Segs: []verbs.Seg{{R: o.reg, Off: 4096, N: 900}}}})
@@ -272,6 +291,11 @@ func TestStreamFaults(t *testing.T) {
 				}
 				if cp, ok := far.first(verbs.OpRecv); ok && cp.Status == verbs.OK {
 					t.Error("the message was delivered")
+				}
+				for i := range noted {
+					if !slices.Equal(noted[i], c.notes[i]) {
+						t.Errorf("end %d noted %v, want %v", i, noted[i], c.notes[i])
+					}
 				}
 			})
 		})
