@@ -58,7 +58,6 @@ type call struct {
 	fenceBegan time.Duration // where events are recorded
 
 	// Do's, until the call is an orphan.
-	sends   int // how often it has been posted
 	plan    chunk.CallPlan
 	limits  chunk.Limits // that it was planned within
 	head    wire.Header
@@ -141,7 +140,7 @@ func (call *call) Reset() (keep bool) {
 	clear(call.results)
 	clear(call.into)
 	call.results, call.into = call.results[:0], call.into[:0]
-	call.growTo, call.minReply, call.sends = 0, 0, 0
+	call.growTo, call.minReply = 0, 0
 	call.wrap, call.by = wire.Wrap{}, nil
 	call.state, call.err = callIdle, nil
 	call.settled.Store(false)
@@ -584,11 +583,7 @@ func (c *Conn) sent(call *call, size int) {
 	h := &call.head
 	c.countMessage(h, call.plan.Len, c.pick(ours, &c.counters.CallsSent, &c.counters.BackCallsSent))
 	c.mu.Unlock()
-	call.sends++
 	if c.recording() {
-		if call.sends > 1 {
-			c.record(obs.Event{Kind: obs.Resent, XID: call.XID, Arg: int64(call.sends - 1)})
-		}
 		c.record(obs.Event{Kind: obs.CallSent, XID: call.XID, Bytes: size, Segs: len(call.windows), Arg: int64(formOf(h))})
 	}
 	c.flush()

@@ -39,7 +39,7 @@ const (
 
 	CallBegun  // a call has come to its connection; Arg: Procedure
 	Registered // memory was made ready for RDMA. A call's, registered and exposed: Bytes, Segs windows. A reply's, registered: Bytes, Segs regions. Arg: registrations made for this message alone; Took
-	Resent     // a call is about to be sent that has been sent before, CallSent follows; Arg: how often it has been
+	Resent     // a call that was lost with its connection is about to be sent again, on Conn; Arg: how often it has been sent; not for backward calls
 
 	DialBegun   // a client begins to connect, for the call XID where there is one; Conn is 0; Arg: 1 when it had a connection before
 	DialDone    // it has a connection, Conn, or none, 0: Took; Arg: Dial
@@ -49,8 +49,8 @@ const (
 	HandlerBegun // a handler begins; Took since the call came to the server's queue, or 0; Arg: Procedure
 	HandlerDone  // it has returned, and its reply is encoded: Took; Arg: the accept status (RFC 5531 §9), or -1 where the call was denied
 	CallRefused  // a call was answered without a handler; Arg as of HandlerDone
-	CacheReply   // a repeated call was answered from the duplicate request cache, or waits there for the reply of the first; Arg: 1 when it waits
-	CacheDrop    // a repetition was dropped: the first is being served and will be answered
+	CacheReply   // a repetition is answered from the duplicate request cache; Arg: 1 when it has waited for the first to be served
+	CacheDrop    // a repetition is dropped: the first, or a later repetition, is answered, or neither is served
 
 	FabricRetry     // the provider has sent again what was not acknowledged; Arg: how many packets
 	TerminateSent   // the provider ends the connection with a Terminate message; Arg: layer<<16 | type<<8 | code (RFC 5040 §4.8)
@@ -76,8 +76,9 @@ const (
 type Refusal int64
 
 const (
-	RefusedLimit Refusal = iota + 1 // there are too many, in all or of its address
-	RefusedOther                    // its set-up failed
+	RefusedLimit  Refusal = iota + 1 // there are too many, in all or of its address
+	RefusedPolicy                    // its address is not admitted
+	RefusedSetup                     // its set-up failed
 )
 
 // Side is this end's part in a call. (Conn, XID, Back, Side) is one call at one end, as long as it is on that connection.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/fair"
+	"github.com/rpcrdma/rpcrdma/core/obs"
 )
 
 // DefaultConnectionLimit is WithConnectionLimit's where none is set.
@@ -29,8 +30,9 @@ func WithAdmit(admit func(netip.Addr) bool) ListenOption {
 
 // admission decides who may connect to a listener, and counts its connections, each from before its set-up to its end.
 type admission struct {
-	admit   func(netip.Addr) bool // nil: all
-	refused atomic.Uint64
+	admit    func(netip.Addr) bool // nil: all
+	refused  atomic.Uint64
+	recorder obs.Recorder // of the listener's connections; nil: none
 
 	mu    sync.Mutex
 	quota fair.Quota
@@ -45,6 +47,7 @@ func (a *admission) door() func(netip.Addr) bool {
 		ok := a.admit(peer)
 		if !ok {
 			a.refused.Add(1)
+			a.turnedAway(obs.RefusedPolicy)
 		}
 		return ok
 	}
@@ -58,6 +61,7 @@ func (a *admission) enter(peer netip.Addr) error {
 		return nil
 	}
 	a.refused.Add(1)
+	a.turnedAway(obs.RefusedLimit)
 	return fmt.Errorf("too many connections: %d of %d are up, %d of them from there", a.quota.Used(), a.quota.Limit, a.quota.Held(peer))
 }
 

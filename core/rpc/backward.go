@@ -235,14 +235,14 @@ func (c *servedConn) Serving() int           { return c.conn.Serving() }
 func (c *servedConn) Counters() obs.Counters { return obs.Counters{} }
 
 // join makes what serves the calls on a connection to address that is about to be dialled. up is told what has become of it.
-func (s *service) join(address string) (take transport.Service, up func(transport.Conn)) {
+func (s *service) join(address string, to obs.Recorder) (take transport.Service, up func(transport.Conn)) {
 	if s == nil || !s.srv.settingUp() {
 		return transport.Service{}, func(transport.Conn) {}
 	}
 	ctx, cancel := context.WithCancel(s.life)
 	served := &servedConn{cancel: cancel}
 	server, _ := netip.ParseAddrPort(address) // a name: those known by names share
-	line := s.srv.workers.open(server.Addr())
+	line := s.srv.workers.open(server.Addr(), to)
 	take.Serve = func(r *transport.Request) { s.srv.dispatch(r, ctx, s.life, line, true) }
 	take.Over = func(transport.Conn) {
 		cancel()

@@ -86,7 +86,7 @@ func (c *Client) Target() Target { return c.target }
 // Connect makes the client's connections now, for those who want the error early.
 func (c *Client) Connect(ctx context.Context) error {
 	for i := range c.slots {
-		if _, err := c.connect(ctx, &c.slots[i]); err != nil {
+		if _, err := c.connect(ctx, &c.slots[i], 0); err != nil {
 			return err
 		}
 	}
@@ -94,8 +94,9 @@ func (c *Client) Connect(ctx context.Context) error {
 }
 
 // connect is the slot's connection, made anew if there is none or it has ended. One call dials for all that
-// want it then: a server that is away gets one attempt at a time, not one from each of them.
-func (c *Client) connect(ctx context.Context, s *slot) (transport.Link, error) {
+// want it then: a server that is away gets one attempt at a time, not one from each of them. xid is the call's that needs
+// it, for events; 0: none.
+func (c *Client) connect(ctx context.Context, s *slot, xid uint32) (transport.Link, error) {
 	if l := s.live(); l != nil {
 		return l, nil
 	}
@@ -112,7 +113,7 @@ func (c *Client) connect(ctx context.Context, s *slot) (transport.Link, error) {
 	if s.failed.Load() != failed {
 		return nil, s.fault // of the attempt that this one waited for
 	}
-	l, taken, err := c.dial(ctx)
+	l, taken, err := c.dialFor(ctx, s, xid)
 	if err != nil {
 		if ctx.Err() == nil { // else it is this call's own affair
 			s.fault = err
@@ -168,7 +169,7 @@ func (c *Client) dialRoute(ctx context.Context, r *Route) (transport.Link, error
 		}
 		return dialTCP(ctx, r, &o, c.opts.lowPort)
 	}
-	service, up := c.served.join(r.Address)
+	service, up := c.served.join(r.Address, c.opts.engine.Recorder)
 	l, err := c.rdma.dial(ctx, r, &o.rdmaOptions, service, c.xids)
 	up(l)
 	return l, err
@@ -376,18 +377,18 @@ func (c *Client) send(ctx context.Context, inv *invocation, call *transport.Call
 	if len(c.slots) > 1 {
 		s = &c.slots[c.next.Add(1)%uint32(len(c.slots))]
 	}
-	losses := 0
+	losses, sent := 0, 0
 	var began time.Time // of the last transmission, for suspects
 	for tries := 0; ; tries++ {
-		l, err := c.connect(ctx, s)
+		l, err := c.connect(ctx, s, call.XID)
 		if err == nil {
 			if losses > 0 {
 				began = time.Now()
 			}
 			if losses < suspect {
-				err = l.Do(ctx, call)
+				err = c.do(ctx, l, call, sent)
 			} else {
-				err = c.sendAlone(ctx, s, call)
+				err = c.sendAlone(ctx, s, call, sent)
 			}
 			if err == nil {
 				return nil
@@ -395,6 +396,9 @@ func (c *Client) send(ctx context.Context, inv *invocation, call *transport.Call
 			var lost *transport.LostError
 			if !errors.As(err, &lost) {
 				return err
+			}
+			if lost.Sent {
+				sent++
 			}
 			switch {
 			case !lost.Sent:
@@ -435,7 +439,7 @@ const (
 )
 
 // sendAlone is Do while no other suspect is under way, or has only been for a while.
-func (c *Client) sendAlone(ctx context.Context, s *slot, call *transport.Call) error {
+func (c *Client) sendAlone(ctx context.Context, s *slot, call *transport.Call, sent int) error {
 	select {
 	case s.alone <- struct{}{}:
 		leave := sync.OnceFunc(func() { <-s.alone })
@@ -444,12 +448,20 @@ func (c *Client) sendAlone(ctx context.Context, s *slot, call *transport.Call) e
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	l, err := c.connect(ctx, s) // another may have ended the one there was
+	l, err := c.connect(ctx, s, call.XID) // another may have ended the one there was
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
 			return err
 		}
 		return &transport.LostError{Err: err}
+	}
+	return c.do(ctx, l, call, sent)
+}
+
+// do sends a call that has been sent before that many times.
+func (c *Client) do(ctx context.Context, l transport.Link, call *transport.Call, sent int) error {
+	if sent > 0 {
+		c.resent(l, call.XID, sent)
 	}
 	return l.Do(ctx, call)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/fair"
+	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/transport"
 )
 
@@ -104,7 +105,7 @@ func listenRoute(ctx context.Context, o listenOptions, r *Route) (*Listener, err
 		return nil, err
 	}
 	l := new(Listener)
-	l.admits.admit = o.admit
+	l.admits.admit, l.admits.recorder = o.admit, o.engine.Recorder
 	l.admits.quota = fair.Quota{Limit: o.connsMax, PerPeer: o.connsPeer}
 	bind := listenRDMA
 	if r.Provider == nil {
@@ -183,7 +184,7 @@ func (l *Listener) accept(ctx, life context.Context, s *Server, in transport.Inc
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	line := s.workers.open(peer.Addr())
+	line := s.workers.open(peer.Addr(), l.admits.recorder)
 	over := make(chan struct{})
 	up.add()
 	conn, err := in.Accept(ctx, transport.Service{
@@ -205,6 +206,7 @@ func (l *Listener) accept(ctx, life context.Context, s *Server, in transport.Inc
 		},
 	})
 	if err != nil {
+		l.admits.turnedAway(obs.RefusedSetup)
 		s.complaints.warn("connection not accepted", "peer", peer, "error", err)
 		cancel()
 		s.workers.leave(line)

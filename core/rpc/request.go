@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
 	"github.com/rpcrdma/rpcrdma/core/transport"
@@ -35,8 +36,9 @@ type Request struct {
 	reader   xdr.Reader
 	head     rpcmsg.CallHeader
 	reply    rpcmsg.ReplyHeader
-	line     *line    // of its connection
-	next     *Request // in line
+	line     *line         // of its connection
+	queued   time.Duration // when it began to wait for a worker, where events are recorded; 0: it did not wait
+	next     *Request      // in line
 
 	cached *cachedCall // where its reply is kept; nil: nowhere
 

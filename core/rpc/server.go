@@ -302,7 +302,7 @@ func (s *Server) wait() {
 // connection, life with the server. backward: we are the client, and the goroutine may be one of its callers'.
 func (s *Server) dispatch(tr *transport.Request, ctx, life context.Context, l *line, backward bool) {
 	r := requestOf(tr)
-	r.ctx, r.life, r.backward = ctx, life, backward
+	r.ctx, r.life, r.backward, r.line, r.queued = ctx, life, backward, l, 0
 	err := r.begin(tr.Stream, tr.Moved)
 	if s.draining.Load() && (err != nil || r.Proc != 0) { // NULL asks whether we still are at what we have begun
 		r.finish(false, false)
@@ -319,6 +319,7 @@ func (s *Server) dispatch(tr *transport.Request, ctx, life context.Context, l *l
 		r.finish(false, false)
 	case err != nil:
 		r.refuse(err)
+		r.note(obs.CallRefused, r.status())
 		r.finish(true, false)
 	case r.own:
 		r.control()
@@ -326,15 +327,22 @@ func (s *Server) dispatch(tr *transport.Request, ctx, life context.Context, l *l
 	case !r.Method.Proc.Idempotent && s.replies != nil && !s.claim(r):
 	case r.Method.Inline && !r.backward:
 		s.execute(r, false)
-	case s.workers.submit(l, r) != nil:
+	case s.enqueue(l, r) != nil:
 		s.abandon(r)
 	}
 }
 
-// claim tells whether r is to be executed; else it is taken care of. Within Serve.
+// enqueue hands r to a worker.
+func (s *Server) enqueue(l *line, r *Request) error {
+	r.enqueued()
+	return s.workers.submit(l, r)
+}
+
+// claim reports whether r is to be executed; else it is taken care of. Within Serve.
 func (s *Server) claim(r *Request) bool {
 	v, replaced := s.replies.claim(r)
 	if replaced != nil {
+		replaced.note(obs.CacheDrop, 0)
 		replaced.finish(false, true)
 	}
 	switch v {
@@ -342,8 +350,10 @@ func (s *Server) claim(r *Request) bool {
 		r.ctx = r.life
 		return true
 	case repeat:
+		r.note(obs.CacheReply, 0)
 		r.answer(false)
 	case ignore:
+		r.note(obs.CacheDrop, 0)
 		r.finish(false, false)
 	}
 	return false
@@ -352,7 +362,11 @@ func (s *Server) claim(r *Request) bool {
 // execute serves r, and answers it and its repetition.
 func (s *Server) execute(r *Request, flush bool) {
 	defer s.executed(r, flush) // also when the handler ends its goroutine
-	r.run(s)
+	if to := r.recorder(); to == nil {
+		r.run(s)
+	} else {
+		r.runRecorded(s, to)
+	}
 }
 
 func (s *Server) executed(r *Request, flush bool) {
@@ -362,6 +376,7 @@ func (s *Server) executed(r *Request, flush bool) {
 	}
 	r.answer(flush)
 	if again != nil {
+		again.note(obs.CacheReply, 1)
 		again.answer(true)
 	}
 }
@@ -370,6 +385,7 @@ func (s *Server) executed(r *Request, flush bool) {
 func (s *Server) abandon(r *Request) {
 	if r.cached != nil {
 		if again := s.replies.forget(r); again != nil {
+			again.note(obs.CacheDrop, 0)
 			again.finish(false, true)
 		}
 	}

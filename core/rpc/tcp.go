@@ -13,7 +13,7 @@ import (
 // tcpConfig is what the options mean on tcp://.
 func (o *connOptions) tcpConfig() tcp.Config {
 	return tcp.Config{
-		MaxRecord:   o.tcpMax,
+		MaxRecord: o.tcpMax, Recorder: o.engine.Recorder,
 		CallTimeout: o.engine.CallTimeout, IdleTimeout: o.engine.IdleTimeout, StallTimeout: o.engine.StallTimeout,
 	}
 }

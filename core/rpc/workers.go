@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/fair"
+	"github.com/rpcrdma/rpcrdma/core/obs"
 )
 
 // workers run handlers on at most max goroutines. What may not run yet waits in the line of its
@@ -30,6 +31,7 @@ type address struct{ running, lines int }
 
 // line is one connection's requests.
 type line struct {
+	recorder   obs.Recorder // of its events; nil: none
 	peer       netip.Addr
 	of         *address
 	running    int
@@ -39,7 +41,7 @@ type line struct {
 }
 
 // open makes the line of a connection of peer, until leave.
-func (p *workers) open(peer netip.Addr) *line {
+func (p *workers) open(peer netip.Addr, to obs.Recorder) *line {
 	peer = fair.PeerKey(peer)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +54,7 @@ func (p *workers) open(peer netip.Addr) *line {
 		p.addresses[peer] = a
 	}
 	a.lines++
-	return &line{peer: peer, of: a}
+	return &line{recorder: to, peer: peer, of: a}
 }
 
 // leave is the end of l's connection; what it runs or has waiting goes on.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/watch"
 )
@@ -25,6 +26,8 @@ type Config struct {
 	// StallTimeout ends a connection on which a record that has begun is not whole after so long, and a second more
 	// per 64 KiB of MaxRecord. Negative: never. Default 60 s.
 	StallTimeout time.Duration
+	// Recorder, if not nil, takes the events of the connections.
+	Recorder obs.Recorder
 }
 
 // DefaultMaxRecord is Config.MaxRecord where none is set.

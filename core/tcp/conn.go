@@ -45,11 +45,12 @@ func newConn(l *Listener, nc net.Conn, s transport.Service) *conn {
 	if s.Unsent == nil {
 		s.Unsent = new(atomic.Int64)
 	}
-	return &conn{socket: newSocket(nc), l: l, s: s, slots: make(chan struct{}, maxCalls)}
+	return &conn{socket: newSocket(nc, l.cfg.Recorder), l: l, s: s, slots: make(chan struct{}, maxCalls)}
 }
 
 // run reads the connection to its end, and waits for its requests.
 func (c *conn) run() {
+	c.connection(obs.ConnUp, true)
 	c.ticker.start(&c.l.cfg, c.look, c.end)
 	err := readRecords(c.conn, c.l.cfg.MaxRecord, &c.ticker, c.serve)
 	c.ticker.stop()
@@ -61,6 +62,7 @@ func (c *conn) run() {
 	c.closing = true
 	c.mu.Unlock()
 	c.err.Store(&err)
+	c.connection(obs.ConnDown, err != nil)
 	close(c.gone)
 	if c.s.Ended != nil {
 		c.s.Ended(c, err)
@@ -125,9 +127,16 @@ func (c *conn) serve(record []byte) error {
 	c.counters.InlineBytes += uint64(len(record))
 	closing := c.closing // it could not be answered: so it is not executed
 	c.mu.Unlock()
-	if _, isReply, ok := rpcmsg.PeekType(record); !ok || isReply || closing {
+	xid, isReply, ok := rpcmsg.PeekType(record)
+	if !ok || isReply || closing {
+		if c.recorder != nil {
+			c.record(obs.Event{Kind: obs.Dropped, XID: xid})
+		}
 		r.Drop()
 		return nil
+	}
+	if c.recorder != nil {
+		c.message(obs.CallRecv, xid, len(record))
 	}
 	c.s.Serve(&r.Request)
 	return nil
@@ -197,6 +206,9 @@ func (c *conn) write() {
 		c.replies[0], c.replies = nil, c.replies[1:]
 		c.mu.Unlock()
 		n := int64(r.Results.Len())
+		if c.recorder != nil {
+			c.message(obs.ReplySent, xidOf(&r.Results), int(n))
+		}
 		c.wbuf = appendRecord(kept(c.wbuf), &r.Results)
 		c.conn.SetWriteDeadline(time.Now().Add(writeWait))
 		if _, err := c.conn.Write(c.wbuf); err != nil {

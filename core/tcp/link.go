@@ -56,9 +56,10 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{
-		socket: newSocket(conn), max: cfg.MaxRecord, timeout: cfg.CallTimeout,
+		socket: newSocket(conn, cfg.Recorder), max: cfg.MaxRecord, timeout: cfg.CallTimeout,
 		writing: make(chan struct{}, 1), pending: make(map[uint32]*pendingCall),
 	}
+	l.connection(obs.ConnUp, false)
 	l.ticker.start(&cfg, l.look, l.Abort)
 	go l.read()
 	return l, nil
@@ -88,6 +89,21 @@ func (l *Link) Counters() obs.Counters {
 
 // Do implements transport.Link: it sends the call as one record and waits for the reply's.
 func (l *Link) Do(ctx context.Context, call *transport.Call) error {
+	if l.recorder == nil {
+		return l.do(ctx, call)
+	}
+	began := obs.Now()
+	l.record(obs.Event{Kind: obs.CallBegun, XID: call.XID, Arg: procedureOf(call)})
+	err := l.do(ctx, call)
+	done := obs.Event{Kind: obs.CallDone, XID: call.XID}
+	if err != nil {
+		done.Arg = 1
+	}
+	l.ended(began, done)
+	return err
+}
+
+func (l *Link) do(ctx context.Context, call *transport.Call) error {
 	if n := call.Msg.Len(); n > l.max {
 		return fmt.Errorf("call of %d bytes: the limit on tcp is %d (WithTCPRecord)", n, l.max)
 	}
@@ -117,6 +133,9 @@ func (l *Link) Do(ctx context.Context, call *transport.Call) error {
 		l.mu.Lock()
 		delete(l.pending, call.XID)
 		l.mu.Unlock()
+		if l.recorder != nil {
+			l.record(obs.Event{Kind: obs.CallCancel, XID: call.XID})
+		}
 		return context.Cause(ctx)
 	}
 	if tc.err != nil {
@@ -137,6 +156,9 @@ func (l *Link) write(ctx context.Context, msg *xdr.Writer) error {
 		defer func() { <-l.writing }()
 	case <-ctx.Done():
 		return nil
+	}
+	if l.recorder != nil {
+		l.message(obs.CallSent, xidOf(msg), msg.Len())
 	}
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -181,6 +203,9 @@ func (l *Link) read() {
 		tc := l.pending[xid]
 		if !ok || !isReply || tc == nil {
 			l.counters.Dropped++
+			if l.recorder != nil {
+				l.record(obs.Event{Kind: obs.Dropped, XID: xid})
+			}
 			return nil
 		}
 		delete(l.pending, xid)
@@ -188,6 +213,9 @@ func (l *Link) read() {
 		l.counters.Inline++
 		l.counters.InlineBytes += uint64(len(record))
 		tc.record = record
+		if l.recorder != nil {
+			l.message(obs.ReplyRecv, xid, len(record))
+		}
 		close(tc.done)
 		return nil
 	})
@@ -201,6 +229,7 @@ func (l *Link) read() {
 	}
 	l.err.Store(&err)
 	l.mu.Unlock()
+	l.connection(obs.ConnDown, err != nil)
 	close(l.gone)
 	for _, tc := range pending {
 		tc.err = &transport.LostError{Sent: true, Err: err}

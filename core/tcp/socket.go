@@ -5,20 +5,22 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
 // socket is what both ends' connections have of transport.Conn.
 type socket struct {
-	conn net.Conn
-	id   uint64
-	err  atomic.Pointer[error] // why it ended; set before gone is closed
-	gone chan struct{}
+	conn     net.Conn
+	id       uint64
+	recorder obs.Recorder          // nil: nobody takes events
+	err      atomic.Pointer[error] // why it ended; set before gone is closed
+	gone     chan struct{}
 }
 
-func newSocket(nc net.Conn) socket {
-	return socket{conn: nc, id: transport.NewConnID(), gone: make(chan struct{})}
+func newSocket(nc net.Conn, to obs.Recorder) socket {
+	return socket{conn: nc, recorder: to, id: transport.NewConnID(), gone: make(chan struct{})}
 }
 
 // ID implements transport.Conn.
