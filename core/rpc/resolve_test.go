@@ -371,6 +371,30 @@ func TestRouteSettings(t *testing.T) {
 	}
 }
 
+// TestRoutesOfOneProvider: routes that differ by their local address, options or settings have protection domains of their own.
+func TestRoutesOfOneProvider(t *testing.T) {
+	f := serve(t, "loopback://127.0.0.1:0")
+	p := newPatchy()
+	dead := through(p, "patchy", "127.0.0.1:1")
+	here, queue, inline := dead, dead, through(p, "patchy", f.l.Addr().String())
+	here.Local = "127.0.0.5"
+	queue.Options = map[string]string{"queue": "64"}
+	inline.Settings = []rpc.ConnOption{rpc.WithInline(8192)}
+	r := &chosen{dial: []rpc.Route{dead, here, queue, inline}}
+	c := dial(t, anywhere, rpc.WithResolver(r))
+	for i := range 2 {
+		if err := ask(t, c); err != nil {
+			t.Fatal(err)
+		}
+		if n, m := p.opened.Load(), p.dialled.Load(); n != 4 || m != int32(4*(i+1)) {
+			t.Errorf("%d domains were opened and %d times dialled, want 4 and %d", n, m, 4*(i+1))
+		}
+		conn := c.Conns()[0]
+		conn.Abort(errors.New("told to"))
+		<-conn.Done()
+	}
+}
+
 // TestProgramsOverTCPRoute: a client that serves programs does not fall back to where they cannot be called.
 func TestProgramsOverTCPRoute(t *testing.T) {
 	f := serve(t, "tcp://127.0.0.1:0")

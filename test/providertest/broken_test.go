@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -435,6 +436,13 @@ var mutants = map[string]broken{
 	"Reject loses its private data": {"private/Reject refuses", mutant{request: func(r verbs.Request) verbs.Request { return mute{r} }}},
 	"Dial ignores its context": {"set-up/Dial ends when", mutant{dial: func(d verbs.Domain, _ context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
 		return d.Dial(context.Background(), addr, o)
+	}}},
+	"Dial hides that nothing listens": {"set-up/dialling where nothing listens", mutant{dial: func(d verbs.Domain, ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
+		c, err := d.Dial(ctx, addr, o)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			err = errors.New(err.Error())
+		}
+		return c, err
 	}}},
 	"Accept ignores its context":  {"set-up/Accept ends when", mutant{listener: func(l verbs.Listener) verbs.Listener { return deaf{l} }}},
 	"Listener.Close tells nobody": {"set-up/Close of a Listener", mutant{listener: func(l verbs.Listener) verbs.Listener { return stubborn{l} }}},

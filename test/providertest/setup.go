@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -126,7 +127,7 @@ var setupChecks = []check{
 		w.addresses(a, b, l)
 		w.ping(a, b)
 	}},
-	{name: "dialling where nobody listens is an error", run: func(w *world) {
+	{name: "dialling where nothing listens is an error that says so", run: func(w *world) {
 		d := w.open()
 		l := w.listen(d)
 		at := l.Addr().String()
@@ -134,10 +135,13 @@ var setupChecks = []check{
 		a := w.end("a", w.open(), &link{}, nil)
 		ctx, cancel := context.WithTimeout(w.ctx, w.o.Hang)
 		defer cancel()
-		if err := a.dial(ctx, at, verbs.Options{}); err == nil {
+		switch err := a.dial(ctx, at, verbs.Options{}); {
+		case err == nil:
 			w.Fatalf("Dial succeeded")
-		} else if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			w.Errorf("Dial hangs: %v", err)
+		case !errors.Is(err, verbs.ErrUnreachable) && !errors.Is(err, syscall.ECONNREFUSED):
+			w.Errorf("Dial: %v, want verbs.ErrUnreachable or ECONNREFUSED in it: by that another fabric is tried", err)
 		}
 	}},
 	{name: "a bad address is an error", run: func(w *world) {
