@@ -36,7 +36,9 @@ type Endpoint struct {
 // EndpointConfig bounds an endpoint.
 type EndpointConfig struct {
 	// Receives is the most that all connections together may have reserved; each takes its credits, its
-	// backward credits, 6 more, and what its extensions' operations need. Default 131072; software providers make them resident only when messages arrive.
+	// backward credits, 6 more, and what its extensions' operations need. Default 131072; software providers make them resident
+	// only when messages arrive. Where the device makes the keys 2048, which it has posted all the time. Negative: none are
+	// shared, for an endpoint without connections.
 	Receives int
 	// Inline is the bytes of a receive: the largest Config.Inline of its connections. Default 4096.
 	Inline int
@@ -55,6 +57,9 @@ type EndpointConfig struct {
 func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 	if cfg.Receives == 0 {
 		cfg.Receives = 1 << 17
+		if dom.Caps().Keys == verbs.KeysDevice {
+			cfg.Receives = deviceReceives
+		}
 	}
 	if cfg.Inline == 0 {
 		cfg.Inline = 4096
@@ -77,6 +82,10 @@ func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 	e.shared = sharedReceives{
 		limit: cfg.Receives, base: cfg.Inline, size: cfg.Inline, most: max(cfg.MaxInline, cfg.Inline), budget: max(cfg.Memory, cfg.Receives*cfg.Inline),
 	}
+	e.own = e.Group()
+	if cfg.Receives < 0 {
+		return e, nil
+	}
 	pool, err := dom.NewRecvPool(cfg.Receives, cfg.Inline)
 	switch {
 	case err == nil:
@@ -86,9 +95,12 @@ func NewEndpoint(dom verbs.Domain, cfg EndpointConfig) (*Endpoint, error) {
 		e.pool.drain()
 		return nil, fmt.Errorf("receive pool: %w", err)
 	}
-	e.own = e.Group()
 	return e, nil
 }
+
+// deviceReceives is the default of EndpointConfig.Receives where a device makes the keys: it has them posted all the time, in
+// memory, and such an endpoint is for one peer. They are enough for 26 connections of 64 credits.
+const deviceReceives = 1 << 11
 
 // Caps are the domain's.
 func (e *Endpoint) Caps() verbs.Caps { return e.dom.Caps() }

@@ -72,7 +72,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if o.programs != nil && t.Scheme == schemeTCP {
 		return nil, &TargetError{target, errNoPrograms.Error()}
 	}
-	c := &Client{target: t, opts: o, xids: transport.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs), done: make(chan struct{})}
+	c := &Client{target: t, rdma: rdmaDomains{shared: o.endpoints}, opts: o, xids: transport.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs), done: make(chan struct{})}
 	for i := range c.slots {
 		c.slots[i].sem = make(chan struct{}, 1)
 		c.slots[i].alone = make(chan struct{}, 1)

@@ -31,7 +31,7 @@
 // WithResolver sets another resolver, such as one by which a configuration chooses the fabric of rdma://. A dial tries the
 // routes in order, and goes on to the next only where a route itself fails, not where a peer has answered: see NoRouteError.
 //
-// Connections are package transport's. Only rdma.go imports package engine, and only tcp.go package tcp.
+// Connections are package transport's. Only rdma.go and endpoint.go import package engine, and only tcp.go package tcp.
 // Imports: transport, engine, tcp, ext, binding, rpcmsg, xdr, verbs, fair, pages, obs; no program of RPC's, no
 // configuration file, no tracer.
 package rpc

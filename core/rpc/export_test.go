@@ -6,8 +6,8 @@ import "github.com/rpcrdma/rpcrdma/core/engine"
 func (c *Client) Endpoint() *engine.Endpoint {
 	c.rdma.mu.Lock()
 	defer c.rdma.mu.Unlock()
-	for _, ep := range c.rdma.eps {
-		return ep
+	for _, h := range c.rdma.common {
+		return h.at.ep
 	}
 	return nil
 }

@@ -105,12 +105,15 @@ type clientOptions struct {
 	losses   int
 	lowPort  bool
 	programs *Server // that the client serves
+
+	endpoints *Endpoints
 }
 
 type listenOptions struct {
 	connOptions
 	backlog, connsMax, connsPeer int
 	admit                        func(netip.Addr) bool // nil: all
+	peerDomains                  int
 }
 
 type serverOptions struct {
@@ -166,7 +169,7 @@ func newConnOptions() connOptions {
 func newCallerOptions() callerOptions { return callerOptions{retries: 5} }
 
 func newClientOptions(opts []ClientOption) (clientOptions, error) {
-	o := clientOptions{connOptions: newConnOptions(), callerOptions: newCallerOptions(), conns: 1, losses: 5}
+	o := clientOptions{connOptions: newConnOptions(), callerOptions: newCallerOptions(), conns: 1, losses: 5, endpoints: processEndpoints}
 	for i, opt := range opts {
 		if opt == nil {
 			return o, noOption(i)
@@ -179,7 +182,7 @@ func newClientOptions(opts []ClientOption) (clientOptions, error) {
 }
 
 func newListenOptions(opts []ListenOption) (listenOptions, error) {
-	o := listenOptions{connOptions: newConnOptions(), connsMax: DefaultConnectionLimit}
+	o := listenOptions{connOptions: newConnOptions(), connsMax: DefaultConnectionLimit, peerDomains: maxPeerDomains}
 	for i, opt := range opts {
 		if opt == nil {
 			return o, noOption(i)

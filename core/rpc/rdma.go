@@ -3,12 +3,11 @@ package rpc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
-	"sync"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/fair"
 	"github.com/rpcrdma/rpcrdma/core/transport"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
@@ -53,79 +52,16 @@ func (o *rdmaOptions) settle(log *slog.Logger) error {
 // versions remembers, for all clients of the process, which servers know only version 1.
 var versions engine.VersionCache
 
-// rdmaDomains are the protection domains of a client's connections. The zero value is ready.
-type rdmaDomains struct {
-	mu     sync.Mutex                  // guards what follows
-	eps    map[string]*engine.Endpoint // by the routes that they are for: see endpointKey
-	closed bool
-}
-
 // dial connects by r; s takes the server's calls.
-func (d *rdmaDomains) dial(ctx context.Context, r *Route, o *rdmaOptions, s transport.Service, xids func() uint32) (transport.Link, error) {
-	ep, err := d.endpoint(ctx, r, o.memory)
-	if err != nil {
-		return nil, err
-	}
+func (u *rdmaDomains) dial(ctx context.Context, r *Route, o *rdmaOptions, s transport.Service, xids func() uint32) (transport.Link, error) {
 	cfg := o.engine
 	cfg.NextXID, cfg.Versions, cfg.Peer = xids, &versions, r.Scheme+"://"+r.Address
 	serveBy(&cfg, s)
-	conn, err := ep.Dial(ctx, r.Address, cfg)
+	conn, err := u.connect(ctx, r, o.memory, cfg)
 	if err != nil {
 		return nil, err // a nil *Conn must not become a Link
 	}
 	return conn, nil
-}
-
-// endpoint opens the protection domain of a route on its first use. It stays until close.
-func (d *rdmaDomains) endpoint(ctx context.Context, r *Route, cfg engine.EndpointConfig) (*engine.Endpoint, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, ErrClosed
-	}
-	key := endpointKey(r, cfg)
-	if ep := d.eps[key]; ep != nil {
-		return ep, nil
-	}
-	ep, err := openEndpoint(ctx, r, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if d.eps == nil {
-		d.eps = make(map[string]*engine.Endpoint)
-	}
-	d.eps[key] = ep
-	return ep, nil
-}
-
-// endpointKey tells apart the routes of a client that need protection domains of their own.
-func endpointKey(r *Route, cfg engine.EndpointConfig) string {
-	return fmt.Sprintf("%q %q %q %+v", r.Scheme, r.Local, r.Options, cfg) // fmt sorts maps
-}
-
-func (d *rdmaDomains) close() error {
-	d.mu.Lock()
-	d.closed = true
-	eps := d.eps
-	d.mu.Unlock()
-	var errs []error
-	for _, ep := range eps {
-		errs = append(errs, ep.Close())
-	}
-	return errors.Join(errs...)
-}
-
-func openEndpoint(ctx context.Context, r *Route, cfg engine.EndpointConfig) (*engine.Endpoint, error) {
-	dom, err := r.Provider.Open(ctx, r.Local, r.Options)
-	if err != nil {
-		return nil, err
-	}
-	ep, err := engine.NewEndpoint(dom, cfg)
-	if err != nil {
-		dom.Close()
-		return nil, err
-	}
-	return ep, nil
 }
 
 // serveBy lets s take the peer's calls.
@@ -141,24 +77,39 @@ func serveBy(cfg *engine.Config, s transport.Service) {
 	}
 }
 
-// rdmaListener is a transport.Listener of one endpoint.
+// rdmaListener is a transport.Listener.
 type rdmaListener struct {
-	ep  *engine.Endpoint
-	on  verbs.Listener
-	cfg engine.Config
+	ep     *engine.Endpoint // that listens, and has the connections where keys are random
+	on     verbs.Listener
+	cfg    engine.Config
+	peers  *domains // where a device makes the keys: each peer's connections; else nil
+	holder holder   // of peers
 }
 
 func listenRDMA(ctx context.Context, r *Route, o *listenOptions, admit func(netip.Addr) bool) (transport.Listener, error) {
-	ep, err := openEndpoint(ctx, r, o.memory)
+	dom, err := r.Provider.Open(ctx, r.Local, r.Options)
 	if err != nil {
 		return nil, err
 	}
-	on, err := ep.Listen(ctx, r.Address, verbs.ListenOptions{Backlog: o.backlog, Admit: admit})
-	if err != nil {
-		ep.Close()
+	l, memory := &rdmaListener{cfg: o.engine}, o.memory
+	device := dom.Caps().Keys == verbs.KeysDevice
+	if device {
+		memory.Receives = -1 // it has no connections
+	}
+	if l.ep, err = engine.NewEndpoint(dom, memory); err != nil {
+		dom.Close()
 		return nil, err
 	}
-	return &rdmaListener{ep, on, o.engine}, nil
+	if device {
+		memory = o.memory
+		memory.Beside = l.ep
+		l.peers = newDomains(r, memory, o.peerDomains)
+	}
+	if l.on, err = l.ep.Listen(ctx, r.Address, verbs.ListenOptions{Backlog: o.backlog, Admit: admit}); err != nil {
+		l.ep.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // Addr implements transport.Listener.
@@ -168,7 +119,13 @@ func (l *rdmaListener) Addr() netip.AddrPort { return l.on.Addr() }
 func (l *rdmaListener) Stop() error { return l.on.Close() }
 
 // Close implements transport.Listener.
-func (l *rdmaListener) Close() error { return errors.Join(l.on.Close(), l.ep.Close()) }
+func (l *rdmaListener) Close() error {
+	errs := []error{l.on.Close()}
+	for _, h := range l.holder.close() {
+		errs = append(errs, l.holder.drop(h))
+	}
+	return errors.Join(append(errs, l.ep.Close())...)
+}
 
 // Accept implements transport.Listener.
 func (l *rdmaListener) Accept(ctx context.Context) (transport.Incoming, error) {
@@ -188,11 +145,36 @@ type rdmaIncoming struct {
 func (in *rdmaIncoming) Accept(ctx context.Context, s transport.Service) (transport.Conn, error) {
 	cfg := in.l.cfg
 	serveBy(&cfg, s)
-	conn, err := in.l.ep.Accept(ctx, in.Request, cfg)
+	accept := in.l.ep.Accept
+	if in.l.peers != nil {
+		accept = in.l.acceptPeer
+	}
+	conn, err := accept(ctx, in.Request, cfg)
 	if err != nil {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// acceptPeer accepts into the peer's own domain, which the connection holds.
+func (l *rdmaListener) acceptPeer(ctx context.Context, req verbs.Request, cfg engine.Config) (*engine.Conn, error) {
+	if !l.holder.begin() {
+		req.Reject(nil)
+		return nil, ErrClosed
+	}
+	defer l.holder.busy.done()
+	h, err := l.holder.take(ctx, l.peers, fair.PeerKey(req.RemoteAddr().Addr()))
+	if err != nil {
+		req.Reject(nil)
+		return nil, err
+	}
+	c, err := h.Accept(ctx, l.ep, req, cfg)
+	if err != nil {
+		l.holder.drop(h)
+		return nil, err
+	}
+	l.holder.until(c, h)
+	return c, nil
 }
 
 // Reject implements transport.Incoming.

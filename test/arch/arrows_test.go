@@ -62,7 +62,7 @@ var doors = []struct {
 	room, to string
 	files    []string
 }{
-	{"core/rpc", "core/engine", []string{"core/rpc/rdma.go"}},
+	{"core/rpc", "core/engine", []string{"core/rpc/rdma.go", "core/rpc/endpoint.go"}},
 	{"core/rpc", "core/tcp", []string{"core/rpc/tcp.go"}},
 }
 

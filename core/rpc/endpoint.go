@@ -1,0 +1,459 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rpcrdma/rpcrdma/core/engine"
+	"github.com/rpcrdma/rpcrdma/core/fair"
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
+
+// Endpoints are protection domains, with their memory and receives, that clients have in common: clients whose provider,
+// local address, provider's options and limits (WithInline, WithMaxInline) are the same share one. It is opened for the first of
+// them that connects and closed with the last; what is bounded for an endpoint is bounded for all of them together, and one
+// that finds nothing left gets an error that says so: *engine.ReceivesError, or one that matches transport.ErrNoMemory.
+//
+// Where a device makes the keys (verbs.KeysDevice) a domain is shared only by connections to the same peer, and is closed
+// when the last of them ends.
+//
+// The clients of a process share the same Endpoints unless WithEndpoints says otherwise. Endpoints of their own are for clients
+// whose shares others must not take, and for those in a testing/synctest bubble while other clients of the same provider,
+// address and options are outside of it: an endpoint belongs to the bubble in which its first client connected.
+type Endpoints struct {
+	mu  sync.Mutex // guards what follows, and domains.users
+	all map[domainsKey]*domains
+}
+
+// NewEndpoints makes Endpoints for WithEndpoints. They need no end of their own.
+func NewEndpoints() *Endpoints { return &Endpoints{all: make(map[domainsKey]*domains)} }
+
+var processEndpoints = NewEndpoints()
+
+// WithEndpoints sets with which clients protection domains are shared. Default: with all of the process.
+func WithEndpoints(e *Endpoints) ClientOption {
+	return clientOption(func(o *clientOptions) error {
+		if o.endpoints = e; e == nil {
+			return isNil("WithEndpoints", "what NewEndpoints returns")
+		}
+		return nil
+	})
+}
+
+// maxPeerDomains is how many protection domains a device is asked for, where each peer has its own. Each has receives of its own,
+// which a device holds posted.
+const maxPeerDomains = 128
+
+// WithPeerDomains bounds the protection domains of a listener whose device makes the keys, to 1 or more: each address that
+// has connections needs one. Default 128. Elsewhere it means nothing.
+func WithPeerDomains(n int) ListenOption {
+	return listenOption(func(o *listenOptions) error {
+		o.peerDomains = n
+		return atLeast("WithPeerDomains", n, 1)
+	})
+}
+
+// PeerDomainsError is a peer for which no protection domain is left: other peers have as many as there may be.
+type PeerDomainsError struct {
+	Peer netip.Addr // as fair.PeerKey has it
+	Most int
+}
+
+func (e *PeerDomainsError) Error() string {
+	return fmt.Sprintf("no protection domain is left for %v: %d other peers have one each, which is the limit", e.Peer, e.Most)
+}
+
+// domainsKey is what clients must have in common to share.
+type domainsKey struct {
+	provider verbs.Provider
+	rest     string
+}
+
+var unshared atomic.Uint64
+
+// join counts one more user of the domains of a route.
+func (e *Endpoints) join(r *Route, memory engine.EndpointConfig) (domainsKey, *domains) {
+	key := domainsKey{r.Provider, fmt.Sprintf("%q %q %+v", r.Local, r.Options, memory)} // fmt sorts maps
+	if !reflect.ValueOf(r.Provider).Comparable() {                                      // it cannot be recognized: shared with nobody
+		key = domainsKey{rest: fmt.Sprint(unshared.Add(1))}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d := e.all[key]
+	if d == nil {
+		d = newDomains(r, memory, maxPeerDomains)
+		e.all[key] = d
+	}
+	d.users++
+	return key, d
+}
+
+// leave is the end of a user, who holds nothing of them any more.
+func (e *Endpoints) leave(key domainsKey, d *domains) error {
+	e.mu.Lock()
+	d.users--
+	last := d.users == 0
+	if last {
+		delete(e.all, key)
+	}
+	e.mu.Unlock()
+	if last {
+		return d.shut()
+	}
+	return nil
+}
+
+// domains are the protection domains of one provider, local address, options and limits: one for all peers where keys are
+// random, one for each peer where a device makes them.
+type domains struct {
+	open   func(context.Context) (verbs.Domain, error)
+	memory engine.EndpointConfig
+	most   int // where each peer has its own
+	users  int // guarded by Endpoints.mu
+
+	turn  chan struct{} // held while a domain is opened; guards kind and spare
+	kind  verbs.KeyKind // 0: not known yet
+	spare verbs.Domain  // opened to learn kind, and not used yet
+
+	mu      sync.Mutex // guards what follows
+	byPeer  map[netip.Addr]*commonEndpoint
+	closing int // that are no more in byPeer and not closed yet
+}
+
+type commonEndpoint struct {
+	ep    *engine.Endpoint
+	holds int
+}
+
+func newDomains(r *Route, memory engine.EndpointConfig, most int) *domains {
+	own := *r
+	return &domains{
+		open:   func(ctx context.Context) (verbs.Domain, error) { return own.Provider.Open(ctx, own.Local, own.Options) },
+		memory: memory, most: most, turn: make(chan struct{}, 1), byPeer: make(map[netip.Addr]*commonEndpoint),
+	}
+}
+
+// take waits for the turn to open a domain.
+func (d *domains) take(ctx context.Context) (give func(), err error) {
+	select {
+	case d.turn <- struct{}{}:
+		return func() { <-d.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// keys is the kind of keys there are: a domain shows it.
+func (d *domains) keys(ctx context.Context) (verbs.KeyKind, error) {
+	give, err := d.take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer give()
+	if d.kind == 0 {
+		if d.spare, err = d.open(ctx); err != nil {
+			return 0, err
+		}
+		d.kind = d.spare.Caps().Keys
+	}
+	return d.kind, nil
+}
+
+// hold is a group of an endpoint that stays open until release.
+type hold struct {
+	*engine.Group
+	of   *domains
+	peer netip.Addr
+	at   *commonEndpoint
+}
+
+// hold makes a group of the peer's endpoint, or of the one for all, whose peer is the zero Addr.
+func (d *domains) hold(ctx context.Context, peer netip.Addr) (*hold, error) {
+	give, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer give()
+	d.mu.Lock()
+	c, n := d.byPeer[peer], len(d.byPeer)+d.closing
+	if c != nil {
+		c.holds++
+	}
+	d.mu.Unlock()
+	if c == nil {
+		if peer.IsValid() && n >= d.most {
+			return nil, &PeerDomainsError{peer, d.most}
+		}
+		if c, err = d.make(ctx); err != nil {
+			return nil, err
+		}
+		d.mu.Lock()
+		d.byPeer[peer] = c
+		d.mu.Unlock()
+	}
+	return &hold{c.ep.Group(), d, peer, c}, nil
+}
+
+// make opens a domain and makes an endpoint of it. The turn is the caller's.
+func (d *domains) make(ctx context.Context) (*commonEndpoint, error) {
+	dom := d.spare
+	if d.spare = nil; dom == nil {
+		var err error
+		if dom, err = d.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	ep, err := engine.NewEndpoint(dom, d.memory)
+	if err != nil {
+		dom.Close()
+		return nil, err
+	}
+	return &commonEndpoint{ep, 1}, nil
+}
+
+// release ends the group, and the endpoint if it was the last.
+func (h *hold) release() error {
+	h.Group.Close()
+	d := h.of
+	d.mu.Lock()
+	h.at.holds--
+	last := h.at.holds == 0
+	if last {
+		delete(d.byPeer, h.peer)
+		d.closing++
+	}
+	d.mu.Unlock()
+	if !last {
+		return nil
+	}
+	err := h.at.ep.Close()
+	d.mu.Lock()
+	d.closing--
+	d.mu.Unlock()
+	return err
+}
+
+// shut closes what was opened and never used. Nobody holds anything, or will.
+func (d *domains) shut() error {
+	if d.spare == nil {
+		return nil
+	}
+	return d.spare.Close()
+}
+
+// holder owns holds: a client's, or a listener's. Its zero value is ready.
+type holder struct {
+	busy connGroup // who makes a hold, or waits for the end of its connection
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	holds  map[*hold]struct{}
+}
+
+// begin keeps close waiting until done. False: it has begun.
+func (k *holder) begin() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
+		k.busy.add()
+	}
+	return !k.closed
+}
+
+// take makes a hold, between begin and done.
+func (k *holder) take(ctx context.Context, d *domains, peer netip.Addr) (*hold, error) {
+	h, err := d.hold(ctx, peer)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	closed := k.closed
+	if !closed {
+		if k.holds == nil {
+			k.holds = make(map[*hold]struct{})
+		}
+		k.holds[h] = struct{}{}
+	}
+	k.mu.Unlock()
+	if closed {
+		h.release()
+		return nil, ErrClosed
+	}
+	return h, nil
+}
+
+func (k *holder) drop(h *hold) error {
+	k.mu.Lock()
+	delete(k.holds, h)
+	k.mu.Unlock()
+	return h.release()
+}
+
+// until drops h when its only connection has ended, which keeps close waiting.
+func (k *holder) until(c *engine.Conn, h *hold) {
+	k.busy.add() // between begin and done
+	go func() {
+		defer k.busy.done()
+		<-c.Done()
+		k.drop(h)
+	}()
+}
+
+// close ends every connection of the holds, waits for those that were dropped with their connection, and returns the others.
+func (k *holder) close() []*hold {
+	k.mu.Lock()
+	k.closed = true
+	holds := make([]*hold, 0, len(k.holds))
+	for h := range k.holds {
+		holds = append(holds, h)
+	}
+	k.mu.Unlock()
+	for _, h := range holds {
+		h.Group.Close()
+	}
+	k.busy.wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	left := make([]*hold, 0, len(k.holds))
+	for h := range k.holds {
+		left = append(left, h)
+	}
+	return left
+}
+
+// rdmaDomains are what a client uses of its Endpoints.
+type rdmaDomains struct {
+	shared *Endpoints
+	holder holder
+
+	mu     sync.Mutex // guards what follows
+	joined map[domainsKey]*domains
+	common map[*domains]*hold // until close, where one domain is for all peers
+}
+
+// use joins the domains of a route, once.
+func (u *rdmaDomains) use(r *Route, memory engine.EndpointConfig) *domains {
+	key, d := u.shared.join(r, memory)
+	u.mu.Lock()
+	old := u.joined[key]
+	if old == nil {
+		if u.joined == nil {
+			u.joined, u.common = make(map[domainsKey]*domains), make(map[*domains]*hold)
+		}
+		u.joined[key] = d
+	}
+	u.mu.Unlock()
+	if old != nil {
+		u.shared.leave(key, d) // it is never the last
+	}
+	return d
+}
+
+// connect connects to a route's address, in the domain that is for it.
+func (u *rdmaDomains) connect(ctx context.Context, r *Route, memory engine.EndpointConfig, cfg engine.Config) (*engine.Conn, error) {
+	if !u.holder.begin() {
+		return nil, ErrClosed
+	}
+	defer u.holder.busy.done()
+	d := u.use(r, memory)
+	kind, err := d.keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if kind == verbs.KeysDevice {
+		return u.dialPeer(ctx, d, r.Address, cfg)
+	}
+	u.mu.Lock()
+	h := u.common[d]
+	u.mu.Unlock()
+	if h == nil {
+		if h, err = u.holder.take(ctx, d, netip.Addr{}); err != nil {
+			return nil, err
+		}
+		u.mu.Lock()
+		had := u.common[d]
+		if had == nil {
+			u.common[d] = h
+		}
+		u.mu.Unlock()
+		if had != nil {
+			u.holder.drop(h)
+			h = had
+		}
+	}
+	return h.Dial(ctx, r.Address, cfg)
+}
+
+// dialPeer connects to one of the addresses that a name has, in that peer's own domain, which the connection holds.
+func (u *rdmaDomains) dialPeer(ctx context.Context, d *domains, address string, cfg engine.Config) (*engine.Conn, error) {
+	peers, err := resolve(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, peer := range peers {
+		h, err := u.holder.take(ctx, d, fair.PeerKey(peer.Addr()))
+		if err == nil {
+			var c *engine.Conn
+			if c, err = h.Dial(ctx, peer.String(), cfg); err == nil {
+				u.holder.until(c, h)
+				return c, nil
+			}
+			u.holder.drop(h)
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// maxAddresses is how many addresses of a name are tried.
+const maxAddresses = 8
+
+// resolve is the addresses of "host:port".
+func resolve(ctx context.Context, address string) ([]netip.AddrPort, error) {
+	if a, err := netip.ParseAddrPort(address); err == nil {
+		return []netip.AddrPort{a}, nil
+	}
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	var all []netip.AddrPort
+	for _, a := range addrs[:min(len(addrs), maxAddresses)] {
+		all = append(all, netip.AddrPortFrom(a.Unmap(), uint16(port)))
+	}
+	return all, nil
+}
+
+// close ends what is left of the client's connections, waits for their callers, and gives the domains back.
+func (u *rdmaDomains) close() error {
+	var errs []error
+	for _, h := range u.holder.close() {
+		errs = append(errs, u.holder.drop(h))
+	}
+	u.mu.Lock()
+	joined := u.joined
+	u.joined = nil
+	u.mu.Unlock()
+	for key, d := range joined {
+		errs = append(errs, u.shared.leave(key, d))
+	}
+	return errors.Join(errs...)
+}
