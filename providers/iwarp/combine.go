@@ -45,7 +45,7 @@ func (c *conn) Flush() {
 		return
 	}
 	c.lead()
-	if c.Crowd() && c.Head() != nil && c.State() == qp.Up {
+	if c.Crowd() && c.Posted() && c.State() == qp.Up {
 		c.Mu.Unlock()
 		runtime.Gosched()
 		c.Mu.Lock()
@@ -75,7 +75,7 @@ func (c *conn) pump(most int) {
 			continue
 		}
 		if o.written() && !o.more() {
-			if most <= 0 && (c.Head() != nil || c.responses.Len() > 0) {
+			if most <= 0 && (c.Posted() || c.responses.Len() > 0) {
 				c.leave()
 				return
 			}
@@ -188,8 +188,8 @@ func (c *conn) gatherResponses() bool {
 
 func (c *conn) gatherWorks() bool {
 	o := &c.out
-	for bytes := 0; c.Head() != nil && bytes < batchBytes && len(o.todo) < gatherWorks; {
-		w := c.Head()
+	for bytes := 0; c.Next() != nil && bytes < batchBytes && len(o.todo) < gatherWorks; {
+		w := c.Next()
 		it := item{work: w, key: w.Key, to: w.Remote, n: w.N}
 		switch w.Op {
 		case verbs.OpSend:
@@ -206,9 +206,6 @@ func (c *conn) gatherWorks() bool {
 			}
 			it.local = true
 		case verbs.OpRead:
-			if c.stalled() {
-				return len(o.todo) > 0
-			}
 			if c.sinkSTag++; c.sinkSTag == 0 {
 				c.sinkSTag++
 			}
@@ -219,7 +216,7 @@ func (c *conn) gatherWorks() bool {
 			it = item{op: rdmap.ReadRequest, msn: w.X.msn, read: rdmap.Read{
 				SinkSTag: w.X.sink.STag, SinkTO: w.X.sink.TO, Size: uint32(w.N), SourceSTag: w.Key, SourceTO: w.Remote,
 			}}
-			c.pending.Push(c.Take())
+			c.Take()
 			o.todo = append(o.todo, it)
 			continue
 		}
@@ -250,7 +247,7 @@ func (c *conn) write() {
 			c.pump(math.MaxInt)
 		case c.State() == qp.Ended:
 			return
-		case c.State() == qp.Closing && !c.finSent && !c.pumping && !c.broken && c.Head() != nil && !c.gated && !c.stalled():
+		case c.State() == qp.Closing && !c.finSent && !c.pumping && !c.broken && !c.gated && c.Next() != nil:
 			c.lead()
 			c.pump(math.MaxInt)
 		default:
@@ -263,10 +260,4 @@ func (c *conn) write() {
 		c.ReportDone()
 		c.Mu.Lock()
 	}
-}
-
-// stalled reports whether the head of the queue is a Read that must wait for another's end. Mu is held.
-func (c *conn) stalled() bool {
-	w := c.Head()
-	return w != nil && w.Op == verbs.OpRead && c.pending.Len() >= c.Caps().MaxReads
 }

@@ -33,6 +33,7 @@ type conn struct {
 	dom       *domain
 	stream    stream.Stream
 	initiator bool
+	asked     *caller // an acceptor's, until it has been answered
 	agreed    mpa.Agreed
 	reads     int // asked for in either direction
 	reading   int
@@ -50,7 +51,6 @@ type conn struct {
 	atEnd []func() // stop timers
 	last  []byte   // the Terminate to send
 
-	pending   works // Reads that are under way
 	responses qp.Ring[item]
 	serving   int // the peer's Reads whose answer is not written yet
 	sinkSTag  uint32

@@ -114,7 +114,7 @@ func (c *conn) blame(f *failure) {
 	if f.header != nil && (f.header.Tagged() || rdmap.Op(f.header) != rdmap.ReadRequest) {
 		return
 	}
-	w := c.pending.Head()
+	w := c.Reads().Head()
 	if f.header != nil {
 		for ; w != nil && w.X.msn != f.header.MSN(); w = w.Next() {
 		}
@@ -157,7 +157,7 @@ func (c *conn) finish() {
 	if c.State() != qp.Closing || c.finSent || c.Held() || c.responses.Len() > 0 {
 		return
 	}
-	if !c.broken && !c.gotFIN && (c.Head() != nil && !c.gated || c.pending.Len() > 0) {
+	if !c.broken && !c.gotFIN && (c.Posted() && !c.gated || c.Reads().Len() > 0) {
 		return
 	}
 	c.finSent = true
@@ -227,7 +227,7 @@ func (c *conn) flush() {
 			left.Push(w)
 		}
 	}
-	c.QP.Bury(&c.pending, &c.out.sent, &left)
+	c.QP.Bury(&c.out.sent, &left)
 }
 
 // awaitFIN reads until the peer has ended too, so that our Terminate is not lost to a

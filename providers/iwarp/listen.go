@@ -49,11 +49,12 @@ func (l *listener) Addr() netip.AddrPort { return l.in.Addr() }
 
 // caller is one stream that wants to become a connection.
 type caller struct {
-	dom   *domain
-	s     stream.Stream
-	frame mpa.Frame
-	bytes []byte      // the frame's, for the tap
-	told  atomic.Bool // the peer has its answer
+	dom    *domain
+	s      stream.Stream
+	frame  mpa.Frame
+	bytes  []byte      // the frame's, for the tap
+	answer mpa.Answer  // to it
+	told   atomic.Bool // the peer has been refused
 }
 
 // RemoteAddr implements qp.Caller, as all that follows.
@@ -92,64 +93,37 @@ func (r *caller) Alive() bool {
 
 func (r *caller) Reject(private []byte) error {
 	r.told.Store(true)
-	err := r.refuse(private)
+	_ = r.s.SetWriteDeadline(time.Now().Add(r.dom.opt.setup / 2))
+	err := writeAll(r.s, mpa.Refusal(r.frame, private).Append(nil))
 	if e := r.s.Close(); err == nil {
 		err = e
 	}
 	return err
 }
 
-// refuse tells the peer.
-func (r *caller) refuse(private []byte) error {
-	_ = r.s.SetWriteDeadline(time.Now().Add(r.dom.opt.setup / 2))
-	return writeAll(r.s, mpa.Refusal(r.frame, private).Append(nil))
-}
-
-func (r *caller) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
-	c, private, answer, err := r.prepare(ctx, &o)
+func (r *caller) Half(o *verbs.Options) (qp.Acceptor, error) {
+	d, err := qp.Into(r.dom, o)
 	if err != nil {
-		_ = r.refuse(nil)
-		if c != nil {
-			c.Abandon(err)
-		}
-		_ = r.s.Close()
 		return nil, err
 	}
-	done := limit(ctx, r.s, r.dom.opt.setup/2)
-	b := answer.Accept(private).Append(nil)
-	c.tapFrame(false, r.bytes)
-	c.tapFrame(true, b)
-	err = writeAll(r.s, b)
-	if cause := done(); cause != nil {
-		err = cause
-	}
-	if err == nil {
-		err = c.start()
-	}
+	c, err := d.newConn(o)
 	if err != nil {
-		c.abandon(err)
 		return nil, err
 	}
+	c.attach(r.s, false)
+	r.answer = c.offer(0).Asked(r.frame)
+	c.asked = r
+	c.adopt(r.answer.Agreed, r.frame.Private)
 	return c, nil
 }
 
-// prepare makes our end, up to Ready.
-func (r *caller) prepare(ctx context.Context, o *verbs.Options) (c *conn, private []byte, a mpa.Answer, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, a, err
-	}
-	d, err := qp.Into(r.dom, o)
-	if err != nil {
-		return nil, nil, a, err
-	}
-	if c, err = d.newConn(o); err != nil {
-		return nil, nil, a, err
-	}
-	c.attach(r.s, false)
-	a = c.offer(0).Asked(r.frame)
-	c.adopt(a.Agreed, r.frame.Private)
-	if private, err = c.PrivateAccept(o, r.frame.Private); err != nil {
-		return nil, nil, a, err
-	}
-	return c, private, a, c.GetReady(o, c)
+// Answer implements qp.Acceptor.
+func (c *conn) Answer(ctx context.Context, private []byte) error {
+	r := c.asked
+	c.asked = nil
+	defer limit(ctx, r.s, r.dom.opt.setup/2)()
+	b := r.answer.Accept(private).Append(nil)
+	c.tapFrame(false, r.bytes)
+	c.tapFrame(true, b)
+	return writeAll(r.s, b)
 }

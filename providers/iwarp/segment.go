@@ -225,14 +225,14 @@ func (c *conn) serve(it item) bool {
 func (c *conn) oldestRead() *work {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	return c.pending.Head()
+	return c.Reads().Head()
 }
 
 // endRead completes it.
 func (c *conn) endRead() verbs.Completion {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	return c.Finish(c.pending.Pop())
+	return c.EndRead()
 }
 
 // ungate lets an acceptor send: the initiator has been heard (RFC 5044 §7.1.3).

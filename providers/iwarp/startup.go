@@ -16,7 +16,7 @@ import (
 )
 
 // limit bounds what is done on s by a time-out and by ctx, until done.
-func limit(ctx context.Context, s stream.Stream, d time.Duration) (done func() error) {
+func limit(ctx context.Context, s stream.Stream, d time.Duration) (done func()) {
 	return qp.Bound(ctx, d, func(t time.Time) error {
 		return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 	})
@@ -103,69 +103,33 @@ func (c *conn) tapFrame(sent bool, frame []byte) {
 	}
 }
 
-// abandon ends a connection that never came up.
-func (c *conn) abandon(err error) {
-	c.Abandon(err)
-	_ = c.stream.Reset()
-}
-
-// start lets everything move.
-func (c *conn) start() error {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	return c.Begin(c.Read, c.write)
-}
-
 // Dial implements verbs.Domain.
 func (d *domain) Dial(ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
-	c, err := d.dial(ctx, addr, &o)
-	if err != nil {
-		return nil, fmt.Errorf("iwarp: dial %s: %w", addr, err)
-	}
-	return c, nil
+	return d.Connect(ctx, addr, &o, func() (qp.Dialler, error) { return d.newConn(&o) })
 }
 
-func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn, error) {
-	c, err := d.newConn(o)
+// Connect implements qp.Dialler.
+func (c *conn) Connect(ctx context.Context, addr string, private []byte) error {
+	s, err := c.dom.net.Dial(ctx, c.dom.local, addr)
 	if err != nil {
-		return nil, err
-	}
-	private, err := c.PrivateDial(o)
-	if err != nil {
-		return nil, err
-	}
-	ctx, end, err := d.Dialling(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-
-	s, err := d.net.Dial(ctx, d.local, addr)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return nil, err
+		return err
 	}
 	c.attach(s, true)
-	done := limit(ctx, s, d.opt.setup/2)
+	defer limit(ctx, s, c.dom.opt.setup/2)()
 	agreed, peer, err := c.initiate(private)
-	if cause := done(); cause != nil {
-		err = cause
-	}
-	if err == nil {
-		c.adopt(agreed, peer)
-		err = c.GetReady(o, c)
-	}
-	if err == nil {
-		err = c.start()
-	}
 	if err != nil {
-		c.abandon(err)
-		return nil, err
+		_ = s.Reset()
+		return err
 	}
-	return c, nil
+	c.adopt(agreed, peer)
+	return nil
 }
+
+// Start implements qp.Half.
+func (c *conn) Start() error { return c.Go(c.Read, c.write) }
+
+// Drop implements qp.Half.
+func (c *conn) Drop() { _ = c.stream.Reset() }
 
 // initiate asks, and waits for the answer.
 func (c *conn) initiate(private []byte) (mpa.Agreed, []byte, error) {

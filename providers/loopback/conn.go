@@ -18,6 +18,7 @@ type conn struct {
 	dom     *domain
 	user    verbs.Handler
 	inside  atomic.Bool // in the user's Complete
+	call    *caller     // the set-up
 	peer    *conn       // set before up
 	reading int         // Reads that the peer may have in flight
 	input   chan struct{}
@@ -36,7 +37,7 @@ var (
 	errAborted = fmt.Errorf("loopback: aborted by the peer: %w", syscall.ECONNRESET)
 )
 
-func newConn(d *domain, o *verbs.Options, local, remote netip.AddrPort, private []byte) (*conn, error) {
+func newConn(d *domain, o *verbs.Options, local, remote netip.AddrPort) (*conn, error) {
 	c := &conn{
 		dom:     d,
 		user:    o.Handler,
@@ -54,7 +55,7 @@ func newConn(d *domain, o *verbs.Options, local, remote netip.AddrPort, private 
 	c.Reader.Init(&c.Life, c, true)
 	caps := d.Caps()
 	caps.MaxReads = qp.Depth(o.Reads, defaultReads, maxReads)
-	c.Meet(local, remote, private, caps)
+	c.Meet(local, remote, nil, caps)
 	return c, nil
 }
 
@@ -80,7 +81,7 @@ func (h *handler) Disconnected(err error) { h.user.Disconnected(err) }
 // Receive implements qp.Input.
 func (c *conn) Receive() {
 	c.Mu.Lock()
-	left := c.State() == qp.Closing && c.Head() != nil
+	left := c.State() == qp.Closing && c.Posted()
 	c.Mu.Unlock()
 	if left {
 		c.Flush() // what Close found unflushed
@@ -99,7 +100,7 @@ func (c *conn) Resume() {}
 
 // Closing implements qp.Port.
 func (c *conn) Closing() {
-	if c.Head() == nil && !c.pumping {
+	if !c.Posted() && !c.pumping {
 		c.leave()
 	}
 	qp.Poke(c.input)

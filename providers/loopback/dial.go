@@ -13,54 +13,10 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/soft/qp"
 )
 
-func (d *domain) Dial(ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
-	c, err := d.dial(ctx, addr, &o)
-	if err != nil {
-		return nil, fmt.Errorf("loopback: dial %s: %w", addr, err)
-	}
-	return c, nil
-}
+var errGaveUp = fmt.Errorf("the peer gave up during set-up: %w", net.ErrClosed)
 
-func (d *domain) dial(ctx context.Context, addr string, o *verbs.Options) (*conn, error) {
-	ctx, done, err := d.Dialling(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	at, err := names.split(addr, d.from(d.local))
-	if err != nil {
-		return nil, err
-	}
-	c, err := newConn(d, o, names.dialler(d.from(at.Addr())), at, nil)
-	if err != nil {
-		return nil, err
-	}
-	private, err := c.PrivateDial(o)
-	if err != nil {
-		return nil, err
-	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	l := names.find(at)
-	if l == nil {
-		return nil, syscall.ECONNREFUSED
-	}
-	if err := qp.Fits("dial", private, l.dom.Caps().PrivateDial); err != nil {
-		return nil, err
-	}
-	r := &caller{l: l, from: c, at: at, private: slices.Clone(private), answer: make(chan answer, 1), ready: make(chan error, 1), gone: make(chan struct{})}
-	if !l.Offer(r, r.private) {
-		return nil, syscall.ECONNREFUSED
-	}
-	if err := r.await(ctx, o); err != nil {
-		c.Abandon(err)
-		close(r.gone)
-		r.ready <- err
-		return nil, err
-	}
-	r.ready <- nil
-	return c, nil
+func (d *domain) Dial(ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
+	return d.Connect(ctx, addr, &o, func() (qp.Dialler, error) { return newConn(d, &o, netip.AddrPort{}, netip.AddrPort{}) })
 }
 
 // caller is a set-up under way, shared by its two goroutines: the dialler waits for answer,
@@ -70,9 +26,9 @@ type caller struct {
 	from    *conn
 	at      netip.AddrPort // as dialled
 	private []byte
-	answer  chan answer // room for one
-	ready   chan error  // room for one: nil when the connection is up
-	gone    chan struct{}
+	answer  chan answer   // room for one
+	ready   chan struct{} // closed when the connection is up
+	gone    chan struct{} // closed by a dialler that gives up
 }
 
 type answer struct {
@@ -81,23 +37,60 @@ type answer struct {
 	err     error
 }
 
-// await is the dialler's half.
-func (r *caller) await(ctx context.Context, o *verbs.Options) error {
-	c := r.from
-	select {
-	case a := <-r.answer:
-		if a.err != nil {
-			return a.err
-		}
-		c.join(a.conn, a.private)
-		if err := c.GetReady(o, c); err != nil {
-			return err
-		}
-		return bringUp(c, a.conn)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-r.l.dom.Context().Done():
+// Connect implements qp.Dialler.
+func (c *conn) Connect(ctx context.Context, addr string, private []byte) error {
+	d := c.dom
+	at, err := names.split(addr, d.from(d.local))
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	c.Meet(names.dialler(d.from(at.Addr())), at, nil, c.Caps())
+	l := names.find(at)
+	if l == nil {
 		return syscall.ECONNREFUSED
+	}
+	if err := qp.Fits("dial", private, l.dom.Caps().PrivateDial); err != nil {
+		return err
+	}
+	c.call = &caller{l: l, from: c, at: at, private: slices.Clone(private), answer: make(chan answer, 1), ready: make(chan struct{}), gone: make(chan struct{})}
+	if !l.Offer(c.call, c.call.private) {
+		return syscall.ECONNREFUSED
+	}
+	select {
+	case a := <-c.call.answer:
+		if a.err == nil {
+			c.join(a.conn, a.private)
+			return nil
+		}
+		err = a.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-l.dom.Context().Done():
+		err = syscall.ECONNREFUSED
+	}
+	c.Drop()
+	return err
+}
+
+// Start implements qp.Half. The dialler lets both ends move.
+func (c *conn) Start() error {
+	if c.call.from != c {
+		return nil
+	}
+	err := bringUp(c, c.peer)
+	if err == nil {
+		close(c.call.ready)
+	}
+	return err
+}
+
+// Drop implements qp.Half.
+func (c *conn) Drop() {
+	if c.call.from == c {
+		close(c.call.gone)
 	}
 }
 
@@ -109,7 +102,7 @@ func bringUp(a, b *conn) error {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if b.State() != qp.SetUp {
-		return fmt.Errorf("the peer gave up during set-up: %w", net.ErrClosed)
+		return errGaveUp
 	}
 	if a.State() != qp.SetUp {
 		return a.Begin()
@@ -149,56 +142,41 @@ func (r *caller) Reject(private []byte) error {
 	return nil
 }
 
-func (r *caller) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
-	c, private, err := r.prepare(ctx, &o)
-	if err != nil {
-		if c != nil {
-			c.Abandon(err)
-		}
-		r.answer <- answer{err: &verbs.RejectedError{Reason: "set-up failed there"}}
-		return nil, err
-	}
-	r.answer <- answer{conn: c, private: private}
-
-	late := time.NewTimer(r.l.dom.Config().Setup)
-	defer late.Stop()
-	select {
-	case err = <-r.ready:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-late.C:
-		err = context.DeadlineExceeded
-	case <-r.l.dom.Context().Done():
-		err = context.Cause(r.l.dom.Context())
-	case <-c.dom.Context().Done():
-		err = context.Cause(c.dom.Context())
-	}
-	if err != nil && c.Abandon(err) {
-		return nil, err
-	}
-	return c, nil // came up while we gave up
-}
-
-// prepare makes our end, up to Ready.
-func (r *caller) prepare(ctx context.Context, o *verbs.Options) (*conn, []byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
+func (r *caller) Half(o *verbs.Options) (qp.Acceptor, error) {
 	if !r.Alive() {
-		return nil, nil, fmt.Errorf("the peer gave up: %w", net.ErrClosed)
+		return nil, errGaveUp
 	}
 	d, err := qp.Into(r.l.dom, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	c, err := newConn(d, o, r.at, r.from.LocalAddr(), nil)
+	c, err := newConn(d, o, r.at, r.from.LocalAddr())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	c.call = r
 	c.join(r.from, r.private)
-	private, err := c.PrivateAccept(o, r.private)
-	if err != nil {
-		return c, nil, err
+	return c, nil
+}
+
+// Answer implements qp.Acceptor: it waits until the dialler has brought both ends up.
+func (c *conn) Answer(ctx context.Context, private []byte) error {
+	r := c.call
+	r.answer <- answer{conn: c, private: slices.Clone(private)}
+	late := time.NewTimer(r.l.dom.Config().Setup)
+	defer late.Stop()
+	select {
+	case <-r.ready:
+		return nil
+	case <-r.gone:
+		return errGaveUp
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late.C:
+		return context.DeadlineExceeded
+	case <-r.l.dom.Context().Done():
+		return context.Cause(r.l.dom.Context())
+	case <-c.dom.Context().Done():
+		return context.Cause(c.dom.Context())
 	}
-	return c, slices.Clone(private), c.GetReady(o, c)
 }

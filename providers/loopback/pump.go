@@ -96,8 +96,10 @@ func (c *conn) pump() bool {
 		bytes += w.N
 		switch {
 		case w.Op == verbs.OpRead:
-			c.received(w)
-			c.Deliver(c.Finish(w))
+			if w.Status == verbs.OK {
+				c.received(w)
+			}
+			c.Deliver(c.EndRead())
 			continue
 		case w.Op != verbs.OpInvalidate && w.Status == verbs.OK:
 			c.Counts.SentBytes += uint64(w.N)
@@ -109,10 +111,10 @@ func (c *conn) pump() bool {
 	}
 	c.pumping = false
 	c.Release()
-	if c.State() == qp.Closing && c.Head() == nil {
+	if c.State() == qp.Closing && !c.Posted() {
 		c.leave()
 	}
-	return c.Head() != nil
+	return c.Posted()
 }
 
 // received counts what came in by w. Mu is held.

@@ -1,17 +1,24 @@
 package qp
 
-import "github.com/rpcrdma/rpcrdma/core/verbs"
+import (
+	"slices"
+
+	"github.com/rpcrdma/rpcrdma/core/verbs"
+)
 
 // Bury is a connection's last step, once it has ended and nothing holds it. It ends every exposure,
 // reports all that was posted and has not completed, as flushed where it has no worse status, and calls
-// Disconnected. under are the works that the provider has taken, in the order in which they are to complete;
-// those that are posted follow. Mu is not held.
+// Disconnected. under are the works other than Reads that the provider has taken, in the order in which they are to
+// complete; those that are posted follow. Mu is not held.
 func (q *QP[X]) Bury(under ...*Works[X]) {
 	q.Windows.RevokeAll()
+	if q.recv.Buf != nil {
+		q.Undraw(q.recv)
+	}
 	q.completing.Lock() // a late Flush may be completing
 
 	q.Mu.Lock()
-	for _, ws := range append(under, &q.sq) {
+	for _, ws := range slices.Concat([]*Works[X]{&q.reads}, under, []*Works[X]{&q.sq}) {
 		for w := ws.Pop(); w != nil; w = ws.Pop() {
 			if w.Status == verbs.OK {
 				w.Status = verbs.Flushed

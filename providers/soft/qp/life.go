@@ -148,6 +148,13 @@ func (l *Life) Abort(err error) {
 	l.Mu.Unlock()
 }
 
+// Go is Begin for who does not hold Mu.
+func (l *Life) Go(run ...func()) error {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.Begin(run...)
+}
+
 // Begin lets the connection move: it starts run, the connection's goroutines, which Domain.Close
 // waits for. An error says that the connection or its domain has ended. Mu is held.
 func (l *Life) Begin(run ...func()) error {

@@ -40,6 +40,8 @@ type QP[X any] struct {
 	completing sync.Mutex         // taken before Mu
 	batch      []verbs.Completion // belongs to whoever is completing
 
+	inbound // of whoever reads
+
 	// What follows is guarded by Mu.
 
 	Counts verbs.Stats // since the start
@@ -47,6 +49,7 @@ type QP[X any] struct {
 	sq     Works[X] // posted, not taken
 	invs   int      // Invalidates among them
 	posted int      // works that have not been reported
+	reads  Works[X] // Reads that were taken, and have not been answered
 	done   Works[X] // carried out, not reported
 	spare  *Work[X] // for the next Post
 	recvs  Ring[verbs.Recv]
@@ -202,17 +205,41 @@ func (q *QP[X]) check(w *verbs.Work) (int, bool) {
 	return n, true
 }
 
-// Head is the work that Take takes next, or nil. Mu is held.
-func (q *QP[X]) Head() *Work[X] { return q.sq.head }
+// Posted reports whether works are posted that were not taken. Mu is held.
+func (q *QP[X]) Posted() bool { return q.sq.head != nil }
 
-// Take takes the next posted work, or nil. The caller gives it back by Done, Finish or Bury. Mu is held.
-func (q *QP[X]) Take() *Work[X] {
-	w := q.sq.Pop()
-	if w != nil && w.Op == verbs.OpInvalidate {
-		q.invs--
+// Next is the work that Take takes, or nil: there is none, or it is a Read that waits until an earlier one has been
+// answered (Caps.MaxReads), and so does all that was posted behind it. Mu is held.
+func (q *QP[X]) Next() *Work[X] {
+	w := q.sq.head
+	if w != nil && w.Op == verbs.OpRead && q.reads.n >= q.caps.MaxReads {
+		return nil
 	}
 	return w
 }
+
+// Take takes the work that Next names. The caller gives it back by Done, Finish or Bury; a Read lies in Reads until
+// EndRead or Bury. Mu is held.
+func (q *QP[X]) Take() *Work[X] {
+	w := q.Next()
+	if w == nil {
+		return nil
+	}
+	q.sq.Pop()
+	switch w.Op {
+	case verbs.OpInvalidate:
+		q.invs--
+	case verbs.OpRead:
+		q.reads.Push(w)
+	}
+	return w
+}
+
+// Reads are those that the peer has not answered yet, in order. Mu is held.
+func (q *QP[X]) Reads() *Works[X] { return &q.reads }
+
+// EndRead is the completion of the oldest Read, which was answered. Mu is held.
+func (q *QP[X]) EndRead() verbs.Completion { return q.Finish(q.reads.Pop()) }
 
 // Done takes back a work that was carried out, or that failed with w.Status. Mu is held.
 func (q *QP[X]) Done(w *Work[X]) { q.done.Push(w) }

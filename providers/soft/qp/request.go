@@ -10,8 +10,8 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
 
-// Caller is a peer that wants to connect: the provider's side of a Request. Accept and Reject are called at most
-// once, and not both.
+// Caller is a peer that wants to connect: the provider's side of a Request. Reject is called at most once, and not after
+// Answer of what Half returned.
 type Caller interface {
 	RemoteAddr() netip.AddrPort
 	// Hear waits for the peer's request, within the set-up time-out, and returns its private data. Any error
@@ -19,8 +19,8 @@ type Caller interface {
 	Hear() (private []byte, err error)
 	// Alive reports whether the peer still waits for an answer. It does not block.
 	Alive() bool
-	// Accept answers with a connection. Where it returns an error it has told the peer.
-	Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error)
+	// Half makes our end, in the domain that Into names.
+	Half(o *verbs.Options) (Acceptor, error)
 	// Reject refuses.
 	Reject(private []byte) error
 	// Drop ends the request without an answer; also while Hear waits, and after it failed.
@@ -97,7 +97,7 @@ func (r *Request) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, erro
 	if !r.take() {
 		return nil, r.l.dom.errAnswered
 	}
-	c, err := r.caller.Accept(ctx, o)
+	c, err := r.accept(ctx, &o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: accept: %w", r.l.dom.config.Provider, err)
 	}
