@@ -37,7 +37,7 @@ PORTABLE  := ./core/... ./props/... ./providers/... ./ulp/nfs ./ulp/nfs/nfs3 ./u
 ELSEWHERE := linux/arm64 darwin/arm64 freebsd/amd64 windows/amd64
 
 # Modules of their own, so that their dependencies stay out of the main one.
-NESTED := test/bench
+NESTED := test/bench examples/unixsock
 
 .PHONY: demo test lint elsewhere race soak fuzz bench bench-report conformance interop interop-smoke build clean
 .DEFAULT_GOAL := build
