@@ -40,8 +40,8 @@ func (s *sizes) init(inline int) {
 	s.seen.Store(int32(min(defaultSize, inline)))
 }
 
-// limits are those of Conn.limits.
-func (s *sizes) limits() (send, recv int) {
+// thresholds are those of Conn.thresholds.
+func (s *sizes) thresholds() (send, recv int) {
 	return int(s.send.Load()), int(min(s.seen.Load(), s.recv.Load()))
 }
 

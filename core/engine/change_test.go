@@ -267,7 +267,7 @@ func TestLongSends(t *testing.T) {
 			if c, s := longest(); c < 40_000 || s < 40_000 {
 				t.Errorf("%d and %d bytes inline at 65536", c, s)
 			}
-			if _, recv := p.client.limits(2); recv < 20_000 {
+			if _, recv := p.client.thresholds(2); recv < 20_000 {
 				t.Errorf("%d bytes are known to come inline", recv)
 			}
 			chunks := p.client.Counters().ReplyChunks
@@ -294,7 +294,7 @@ type watched struct {
 
 func (w *watched) Post(ws []verbs.Work) (int, error) {
 	for _, k := range ws {
-		if send, _ := w.c.limits(2); (k.Op == verbs.OpSend || k.Op == verbs.OpSendInvalidate) && k.Segs[0].N > send && w.c.stands() == 2 {
+		if send, _ := w.c.thresholds(2); (k.Op == verbs.OpSend || k.Op == verbs.OpSendInvalidate) && k.Segs[0].N > send && w.c.stands() == 2 {
 			w.over.Add(1)
 		}
 	}

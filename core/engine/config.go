@@ -93,9 +93,9 @@ type Config struct {
 	Tap verbs.Tap
 }
 
-// controlReceives are the receives beyond the credits for messages without an RPC
+// baseControl is the receives beyond the credits for messages without an RPC
 // (D-8): three of the peer's own, three answers.
-const controlReceives = 6
+const baseControl = 6
 
 // MaxSend is the largest Send, header included, of any connection: the bound of RFC 8797 §4.2, for version 2 as well.
 const MaxSend = 256 << 10

@@ -256,11 +256,11 @@ func (c *Conn) ready(vc verbs.Conn) error {
 	return nil
 }
 
-// limits are the inline thresholds of a version (RFC 8166 §3.3.2; v2 draft §2.3): the
+// thresholds are the inline thresholds of a version (RFC 8166 §3.3.2; v2 draft §2.3): the
 // bytes of a Send towards the peer, and of the largest that it is known to send us.
-func (c *Conn) limits(version uint32) (send, recv int) {
+func (c *Conn) thresholds(version uint32) (send, recv int) {
 	if version >= wire.Version2 {
-		return c.sizes.limits()
+		return c.sizes.thresholds()
 	}
 	return min(c.cfg.Inline, c.peer.RecvSize), min(c.cfg.Inline, c.peer.SendSize)
 }
@@ -475,7 +475,7 @@ func (c *Conn) dropCalls(err error) {
 // works with fewer credits.
 func (c *Conn) reserve() error {
 	for {
-		c.reserved = c.asks() + c.allows() + c.control()
+		c.reserved = c.asks() + c.allows() + c.controlReceives()
 		if c.ep.recv == nil {
 			return nil
 		}
@@ -490,8 +490,8 @@ func (c *Conn) reserve() error {
 	}
 }
 
-// control is the receives for messages without an RPC.
-func (c *Conn) control() int { return controlReceives + c.ext.extra() }
+// controlReceives is the receives for messages without an RPC.
+func (c *Conn) controlReceives() int { return baseControl + c.ext.extra() }
 
 func (c *Conn) unreserve() {
 	c.changing.Lock()

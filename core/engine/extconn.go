@@ -12,7 +12,7 @@ type extConn struct{ *session }
 // Facts implements ext.Conn.
 func (e *extConn) Facts() ext.Facts {
 	c := e.x.c
-	send, _ := c.limits(wire.Version2)
+	send, _ := c.thresholds(wire.Version2)
 	f := ext.Facts{
 		ID: c.id, Client: c.client, Version: wire.Version2, Local: c.LocalAddr(), Remote: c.RemoteAddr(),
 		SendLimit: send, RecvSize: int(c.sizes.recv.Load()), MaxRecv: c.recvMost(), Credits: c.cfg.Credits, Gated: c.gated(),

@@ -126,7 +126,7 @@ func (x *extensions) extra() int {
 
 // begin starts the sessions: version stands. Within Complete, without mu.
 func (x *extensions) begin(version uint32) {
-	if x == nil || version != wire.Version2 || x.begun || !x.c.group.gate.enter() {
+	if x == nil || version != wire.Version2 || x.begun || !x.c.group.users.enter() {
 		return
 	}
 	x.c.mu.Lock()
@@ -214,7 +214,7 @@ func (x *extensions) leave() {
 	last := x.users == 0
 	x.c.mu.Unlock()
 	if last {
-		x.c.group.gate.leave()
+		x.c.group.users.leave()
 	}
 }
 

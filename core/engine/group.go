@@ -14,11 +14,11 @@ import (
 // Group is connections of an endpoint that end together: those of one of the clients that share it. Its Close neither
 // ends nor waits for anything of another group. It is safe for concurrent use.
 type Group struct {
-	ep   *Endpoint
-	gate gate            // who uses memory for its connections
-	life context.Context // of set-ups
-	end  context.CancelFunc
-	once sync.Once // of Close
+	ep    *Endpoint
+	users users           // who use memory for its connections
+	life  context.Context // of set-ups
+	end   context.CancelFunc
+	once  sync.Once // of Close
 
 	mu     sync.Mutex // guards what follows
 	conns  map[*Conn]struct{}
@@ -29,7 +29,7 @@ type Group struct {
 // Group makes a group of e. After e's Close it has no connections and makes none.
 func (e *Endpoint) Group() *Group {
 	g := &Group{ep: e, conns: make(map[*Conn]struct{})}
-	g.gate.empty = make(chan struct{}, 1)
+	g.users.empty = make(chan struct{}, 1)
 	g.life, g.end = context.WithCancel(context.Background())
 	e.mu.Lock()
 	closed := e.closed
@@ -73,7 +73,7 @@ func (g *Group) wait() {
 	for _, c := range conns {
 		<-c.gone
 	}
-	g.once.Do(g.gate.close)
+	g.once.Do(g.users.close)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, c := range g.every {
@@ -84,7 +84,7 @@ func (g *Group) wait() {
 
 // settingUp keeps Close waiting until end is called, and makes a context that it ends.
 func (g *Group) settingUp(ctx context.Context) (setup context.Context, end func(), err error) {
-	if !g.gate.enter() {
+	if !g.users.enter() {
 		return nil, nil, errEndpointClosed
 	}
 	setup, cancel := context.WithCancelCause(ctx)
@@ -92,7 +92,7 @@ func (g *Group) settingUp(ctx context.Context) (setup context.Context, end func(
 	return setup, func() {
 		stop()
 		cancel(nil)
-		g.gate.leave()
+		g.users.leave()
 	}, nil
 }
 

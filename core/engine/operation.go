@@ -238,7 +238,7 @@ func (x *extensions) refuse(q *question, code ext.Code) {
 // sendAnswer answers q in the form in which it came; false: info is too long, or there is no memory for it. Without mu.
 func (x *extensions) sendAnswer(q *question, info []byte) bool {
 	c, op := x.c, &x.ops[x.ops[q.op].Answer].Op
-	send, _ := c.limits(wire.Version2)
+	send, _ := c.thresholds(wire.Version2)
 	if len(info) > q.s.decl.Limits.Info || operationLen(q.msg.Optional, len(info)) > send {
 		return false
 	}
@@ -258,7 +258,7 @@ func (x *extensions) sendAnswer(q *question, info []byte) bool {
 		c.sends.put(sb)
 		return true
 	}
-	if send, _ := c.limits(wire.Version2); len(b) > send {
+	if send, _ := c.thresholds(wire.Version2); len(b) > send {
 		c.sends.put(sb)
 		return false
 	}

@@ -74,7 +74,7 @@ func (x *extensions) opNamed(s *session, name string) int {
 // mayQueue tells whether the declaration and the limits allow an operation to be sent unasked. Called with mu held.
 func (x *extensions) mayQueue(o *outgoing, info []byte) bool {
 	s, r := o.s, &x.ops[o.op]
-	send, _ := x.c.limits(wire.Version2)
+	send, _ := x.c.thresholds(wire.Version2)
 	switch {
 	case !x.may(r, ours), r.Op.Payload != ext.NoPayload, r.Op.Reply && x.isAnswer(o.op):
 		return false
@@ -209,7 +209,7 @@ func (x *extensions) transmit(o *outgoing, sb *sendBuffer, err error) {
 		c.sends.put(sb)
 		err = c.lostErr()
 	}
-	if send, _ := c.limits(wire.Version2); err == nil && operationLen(o.asOpt, len(o.info)) > send {
+	if send, _ := c.thresholds(wire.Version2); err == nil && operationLen(o.asOpt, len(o.info)) > send {
 		c.sends.put(sb)
 		err = errShrunk
 	}

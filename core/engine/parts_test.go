@@ -169,16 +169,16 @@ func TestCallList(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestUsers(t *testing.T) {
 	for range 200 {
-		g := gate{empty: make(chan struct{}, 1)}
+		u := users{empty: make(chan struct{}, 1)}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		inside, closed := 0, false
 		for range 8 {
 			wg.Go(func() {
 				for range 50 {
-					if !g.enter() {
+					if !u.enter() {
 						return
 					}
 					mu.Lock()
@@ -190,11 +190,11 @@ func TestGate(t *testing.T) {
 					mu.Lock()
 					inside--
 					mu.Unlock()
-					g.leave()
+					u.leave()
 				}
 			})
 		}
-		g.close()
+		u.close()
 		mu.Lock()
 		closed = true
 		if inside != 0 {

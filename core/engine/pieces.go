@@ -153,7 +153,7 @@ func (x *extensions) postParcels() {
 	c := x.c
 	for len(x.wrap.parcels) > 0 && !c.down {
 		p := x.wrap.parcels[0]
-		if send, _ := c.limits(wire.Version2); longest(p.works) > send {
+		if send, _ := c.thresholds(wire.Version2); longest(p.works) > send {
 			c.Abort(errShrunk) // they are cut; on another connection they are cut anew
 			return
 		}

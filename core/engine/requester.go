@@ -153,7 +153,7 @@ func (call *call) Reset() (keep bool) {
 	}
 	if g := call.group; g != nil {
 		call.group = nil
-		g.gate.leave()
+		g.users.leave()
 	}
 	return cap(call.inline) <= keepInline
 }
@@ -187,11 +187,11 @@ func (c *Conn) doRecorded(ctx context.Context, call *call) error {
 
 func (c *Conn) do(ctx context.Context, call *call) error {
 	if call.group != c.group {
-		if !c.group.gate.enter() {
+		if !c.group.users.enter() {
 			return &transport.LostError{Err: errEndpointClosed}
 		}
 		if call.group != nil {
-			call.group.gate.leave()
+			call.group.users.leave()
 		}
 		call.group = c.group
 	}
@@ -440,7 +440,7 @@ func (c *Conn) plan(call *call, version uint32, settled bool, learned chunkLimit
 }
 
 func (c *Conn) planCall(call *call, version uint32, settled bool, learned chunkLimits) (chunk.Offer, error) {
-	send, recv := c.limits(version)
+	send, recv := c.thresholds(version)
 	if !settled {
 		send = min(send, ProbeSize)
 	}
@@ -567,7 +567,7 @@ func (c *Conn) begin(call *call, size int) error {
 	if other := c.pending.at(call.XID); other != nil {
 		return fmt.Errorf("engine: XID %#08x is in use on this connection", call.XID)
 	}
-	if send, _ := c.limits(call.head.Version); size > send {
+	if send, _ := c.thresholds(call.head.Version); size > send {
 		return errShrunk
 	}
 	call.state, call.refusals = callSent, 0

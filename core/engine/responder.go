@@ -104,7 +104,7 @@ var requestPool = sync.Pool{New: func() any {
 func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release loan) (taken bool) {
 	c := in.c
 	body, why := c.admit(h, payload)
-	if why == nil && !c.group.gate.enter() {
+	if why == nil && !c.group.users.enter() {
 		why = errSilent
 	}
 	if why != nil {
@@ -159,7 +159,7 @@ func (in *inbound) call(h *wire.Header, payload []byte, buf buffer, release loan
 // with mu held.
 func (c *Conn) owe() bool {
 	c.owed++
-	if c.owed <= c.allows()+c.control() {
+	if c.owed <= c.allows()+c.controlReceives() {
 		return true
 	}
 	c.Abort(fmt.Errorf("%w: %d calls in flight, %d granted", ErrCreditOverrun, c.owed, c.allows()))
@@ -209,7 +209,7 @@ func (c *Conn) admit(h *wire.Header, payload []byte) (body wire.ErrorBody, why e
 	if c.caps.MaxReads == 0 && len(h.Reads) > 0 { // the peer serves no RDMA Reads: it cannot mean it
 		return replyFault(nil, h.Version), errNoReads
 	}
-	send, _ := c.limits(h.Version)
+	send, _ := c.thresholds(h.Version)
 	err := chunk.CheckCall(h, len(payload), chunk.RecvLimits{
 		MaxReads: c.cfg.MaxChunks, MaxWrites: c.cfg.MaxChunks, MaxSegs: c.cfg.MaxSegs,
 		MaxBytes: uint64(c.cfg.MaxCall), Send: send,
@@ -449,7 +449,7 @@ func (b *buffer) putFor(r *request) {
 // planReply plans the reply within most bytes of a Send.
 func (c *Conn) planReply(r *request, move bool, most int) error {
 	h := r.Header
-	send, _ := c.limits(h.Version)
+	send, _ := c.thresholds(h.Version)
 	send = min(send, most)
 	l := chunk.Limits{Version: h.Version, Send: send, MaxReads: -1, MaxWrites: -1}
 	if c.ext != nil && h.Version >= wire.Version2 {
@@ -551,7 +551,7 @@ func (c *Conn) sendReply(r *request) error {
 	c.mu.Lock()
 	if c.down {
 		err = c.lostErr()
-	} else if send, _ := c.limits(h.Version); longest(r.works) > send {
+	} else if send, _ := c.thresholds(h.Version); longest(r.works) > send {
 		err = errShrunk
 	} else if r.by != nil && !c.ext.carries(r.by) {
 		err = errUncarried
@@ -675,7 +675,7 @@ func (r *request) finish() {
 	r.conn = nil
 	requestPool.Put(r)
 	after()
-	c.group.gate.leave()
+	c.group.users.leave()
 }
 
 // dropSources gives back what planReply has taken to send from.

@@ -141,7 +141,7 @@ func (c *Conn) Closing() bool {
 func (c *Conn) ask() {
 	c.mu.Lock()
 	call := c.live.head
-	if call == nil || c.down || c.neg.State != NegSettled || !c.credits.free() || !c.waiting.empty() || !c.group.gate.enter() {
+	if call == nil || c.down || c.neg.State != NegSettled || !c.credits.free() || !c.waiting.empty() || !c.group.users.enter() {
 		c.mu.Unlock()
 		return
 	}
@@ -149,7 +149,7 @@ func (c *Conn) ask() {
 	h, ok := nullCall(call.Msg.Bytes(), c.cfg.NextXID())
 	if !ok || c.pending.at(h.XID) != nil {
 		c.mu.Unlock()
-		c.group.gate.leave()
+		c.group.users.leave()
 		p.Free()
 		return
 	}

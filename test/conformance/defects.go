@@ -234,7 +234,7 @@ func defectsOfTraps() []Defect {
 			"max($c.caps.MaxReads, 1)", "1",
 			"test/conformance TestReadsInFlight"},
 		{"fewer calls taken than granted", "T-27", "Conn.owe",
-			"$c.owed <= $c.allows()+$c.control()", "$c.owed < $c.allows()",
+			"$c.owed <= $c.allows()+$c.controlReceives()", "$c.owed < $c.allows()",
 			answered("v1 as many calls as granted")},
 		{"lengths summed in 32 bits", "T-28", "readChunk",
 			"$n += uint64($s.Length)", "$n = uint64(uint32($n) + $s.Length)",

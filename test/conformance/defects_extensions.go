@@ -39,7 +39,7 @@ func defectsOfExtensions() []Defect {
 		{"an operation to a stranger takes no credit", "D-8", "extensions.next",
 			"if !$x.takeCredit() { $*_ }; $o.credit = true", "",
 			propAtClient("CONNPROP takes a credit until the peer is known")},
-		{"five receives beyond the credits", "D-8", "controlReceives",
+		{"five receives beyond the credits", "D-8", "baseControl",
 			"6", "5",
 			answered("v1 more calls than granted")},
 		{"credits of UPDPROP honoured", "D-9", "inbound.accepted",
