@@ -13,7 +13,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 // counting counts the reads and writes of its streams.

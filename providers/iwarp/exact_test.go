@@ -11,7 +11,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 // allocations counts what both ends allocate per trip in the steady state.

@@ -18,7 +18,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 	"github.com/rpcrdma/rpcrdma/test/unhex"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 // TestFramesOfAnySize lets a peer cut its messages into frames of one size, of any size, or of

@@ -12,7 +12,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/ddp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/rdmap"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 // TestLinger: Close waits for a peer that neither reads nor ends for as long as it was told.

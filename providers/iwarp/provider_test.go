@@ -12,7 +12,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 	"github.com/rpcrdma/rpcrdma/test/providertest"
 )
 

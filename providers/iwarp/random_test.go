@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 // TestAnyFault: both ends send, write and read at random while the stream is cut, changed,

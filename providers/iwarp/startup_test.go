@@ -14,7 +14,7 @@ import (
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/mpa"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 // TestAccepting: what the acceptor answers to the requests of Linux and others.

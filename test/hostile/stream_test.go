@@ -13,7 +13,7 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 // request is an MPA Request frame without private data (RFC 5044 §7.1.1).

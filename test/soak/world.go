@@ -14,9 +14,9 @@ import (
 	"github.com/rpcrdma/rpcrdma/core/rpc"
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 	"github.com/rpcrdma/rpcrdma/providers/iwarp"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
 	"github.com/rpcrdma/rpcrdma/providers/loopback"
 	"github.com/rpcrdma/rpcrdma/test/faults"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 // world is what a seed stands for.

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream"
-	"github.com/rpcrdma/rpcrdma/providers/iwarp/stream/memory"
+	"github.com/rpcrdma/rpcrdma/test/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
