@@ -19,7 +19,7 @@
 // registered: no copy is made here.
 //
 // What a client can make the server hold is bounded: open files (nodes.go), directory
-// streams (dirs.go), names of inodes (places.go), mount entries (mount.go).
+// streams (dirs.go), names of inodes (places.go), answers about rights (judge.go), mount entries (mount.go).
 //
 // It needs /proc mounted: an object that is only named (O_PATH) is opened for data
 // through /proc/self/fd. Imports: core/rpc, core/rpcmsg, core/xdr, nfs3, mount3, and the

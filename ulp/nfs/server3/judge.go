@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
@@ -107,7 +108,7 @@ func (c *call) standIn(n *node, st *stat) (a answers, ok bool) {
 	for i, g := range c.groups {
 		binary.NativeEndian.PutUint32(groups[4*i:], g)
 	}
-	size, err := n.acl(acl[:])
+	size, err := n.acl(st, acl[:])
 	if err != nil {
 		return 0, false
 	}
@@ -181,21 +182,22 @@ const (
 
 var aclNameZ = append([]byte(aclName), 0)
 
-// acl reads the object's ACL; 0 bytes: it has none.
-func (n *node) acl(buf []byte) (int, error) {
+// acl reads the object's ACL; 0 bytes: it has none. st is of before. That there is none holds as long as the object's ctime stays, which an
+// ACL changes, if the clock has moved on from that time already when there was none.
+func (n *node) acl(st *stat, buf []byte) (size int, err error) {
 	n.mu.Lock()
-	fd := n.rd
+	none, fd := n.noACL == st.Ctim && st.Ctim != unix.Timespec{}, n.rd
 	if fd < 0 {
 		fd = n.wr
 	}
 	n.mu.Unlock()
-	var size int
-	var err error
-	if fd < 0 && n.isDir() {
-		fd, err = n.reader() // it will be asked for again: by descriptor that costs a sixth
+	if none {
+		return 0, nil
 	}
-	if err != nil {
-		return 0, err
+	if fd < 0 && n.isDir() {
+		if fd, err = n.reader(); err != nil { // it will be asked for again: by descriptor that costs a sixth
+			return 0, err
+		}
 	}
 	if fd < 0 {
 		size, err = unix.Getxattr(procFD(n.path), aclName, buf)
@@ -209,6 +211,11 @@ func (n *node) acl(buf []byte) (int, error) {
 		}
 	}
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
+		if time.Since(time.Unix(st.Ctim.Unix())) > coarse {
+			n.mu.Lock()
+			n.noACL = st.Ctim
+			n.mu.Unlock()
+		}
 		return 0, nil
 	}
 	return size, err
@@ -223,25 +230,40 @@ func inherits(dir int) bool {
 // roomToSpare is more than what may be written between a look at the free space and the write that follows.
 const roomToSpare = 1 << 30
 
-// indifferent tells whether a write to fd comes out the same whoever's rights it is done with, so that it needs no enter: there are
-// no set-id bits to drop, no quota that is on, and space enough beyond that reserved for root. What it goes by is read each time.
-func (c *call) indifferent(fd int, st *stat) bool {
+// How much of the caller a write is to be done as.
+type doer int
+
+const (
+	asServer doer = iota // it comes out the same whoever does it
+	asUser               // without the server's capabilities: the groups do not matter
+	asCaller
+)
+
+// writer tells as whom to write to fd. What it goes by is read each time: set-id bits that are to be dropped, quotas that are on, space
+// beyond that reserved for root.
+func (c *call) writer(fd int, st *stat) doer {
+	if !c.rights.acts {
+		return asServer
+	}
 	if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		return false
+		return asCaller
 	}
 	switch c.exp.fstype {
 	case unix.EXT4_SUPER_MAGIC:
 		var fs unix.Statfs_t
 		if unix.Fstatfs(fd, &fs) != nil || fs.Bavail < roomToSpare/uint64(fs.Bsize) {
-			return false
+			return asCaller
 		}
 	case unix.TMPFS_MAGIC:
 	case unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
-		return true // no reserve that depends on who writes, and quotas that bind everybody
+		return asServer // no reserve that depends on who writes, and quotas that bind everybody
 	default:
-		return false
+		return asCaller
 	}
-	return !c.rights.large || !quotas(fd)
+	if c.rights.large && quotas(fd) {
+		return asUser
+	}
+	return asServer
 }
 
 // quotas tells whether a quota may be on in fd's file system: Q_XGETQSTAT, which covers those of users, groups and projects, fails

@@ -18,8 +18,9 @@ type node struct {
 	typ  uint32 // S_IFMT bits of its mode
 	path int
 
-	mu     sync.Mutex // guards opening rd and wr
+	mu     sync.Mutex // guards opening rd and wr, and noACL
 	rd, wr int
+	noACL  unix.Timespec // the object's ctime when it was found to have no ACL; zero: not known
 
 	checked atomic.Int64 // when it was last found to lie in the export
 

@@ -151,8 +151,14 @@ func (c *call) pwrite(n *node, st *stat, a *nfs3.WriteArgs) (uint32, nfs3.Status
 		return 0, statusOf(err)
 	}
 	// Whose write it is decides about reserved blocks, quotas and set-id bits.
-	if c.rights.acts && !c.indifferent(fd, st) {
-		if status := c.enter(); status != nfs3.OK {
+	if as := c.writer(fd, st); as != asServer {
+		status := nfs3.OK
+		if as == asUser {
+			status = c.enterAs(&cred{c.uid, c.rights.own.gid, c.rights.own.groups})
+		} else {
+			status = c.enter()
+		}
+		if status != nfs3.OK {
 			return 0, status
 		}
 		defer c.leave()

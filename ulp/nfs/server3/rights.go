@@ -196,7 +196,9 @@ func (r *rights) setgroups(groups []uint32) error {
 // enter gives the thread the caller's rights until leave. In between belong the system calls of one operation, and
 // nothing that waits for another goroutine. When it fails the thread has its own rights, and the
 // operation must not be done.
-func (c *call) enter() nfs3.Status {
+func (c *call) enter() nfs3.Status { return c.enterAs(&c.cred) }
+
+func (c *call) enterAs(who *cred) nfs3.Status {
 	if !c.rights.acts {
 		return nfs3.OK
 	}
@@ -204,7 +206,7 @@ func (c *call) enter() nfs3.Status {
 		return nfs3.ErrServerFault
 	}
 	runtime.LockOSThread()
-	set, err := c.rights.become(&c.cred)
+	set, err := c.rights.become(who)
 	c.entered, c.set = true, set
 	if err != nil {
 		c.leave()

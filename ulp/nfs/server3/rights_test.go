@@ -110,6 +110,18 @@ func TestACL(t *testing.T) {
 			}
 			r.want("CREATE with one right of each group", r.create(split, "new", 0o600).Status, nfs3.ErrAcces)
 
+			// An ACL that comes later counts, though the mode stays and it was known that there is none.
+			r.file("later", 0o664, owner, "data")
+			later := r.handle("later")
+			time.Sleep(coarse + coarse/2)
+			r.as(named)
+			for range 3 {
+				r.want("READ without an ACL", r.read(later, 0, 10).Status, nfs3.OK)
+			}
+			r.setACL("later", aclName, entry{aclUserObj, 6, 0}, entry{aclUser, 0, named}, entry{aclGroupObj, 6, 0}, entry{aclMask, 6, 0}, entry{aclOther, 4, 0})
+			r.want("READ with an ACL that denies", r.read(later, 0, 10).Status, nfs3.ErrAcces)
+			r.want("and WRITE", r.write(later, 0, []byte("x"), nfs3.Unstable).Status, nfs3.ErrAcces)
+
 			// What is taken away is gone at once.
 			r.setACL("f", aclName, entry{aclUserObj, 6, 0}, entry{aclUser, 0, named}, entry{aclGroupObj, 6, 0}, entry{aclMask, 6, 0}, entry{aclOther, 0, 0})
 			r.as(named)
