@@ -92,7 +92,7 @@ func (c *call) object(h *nfs3.Handle) (*node, stat, nfs3.Status) {
 
 // trusted is how long what is no directory is taken to lie still where it was found. Files that are in use are asked for thousands of
 // times in that.
-const trusted = 10 * time.Millisecond
+const trusted = 50 * time.Millisecond
 
 // here tells whether what is open lies in the export still.
 func (c *call) here(n *node, st *stat) bool {
