@@ -4,7 +4,8 @@ import "net/netip"
 
 // Conn is one reliable, ordered connection (an iWARP stream, an RC queue pair).
 //
-// All methods may be called from several goroutines. After the connection has ended
+// All methods may be called from several goroutines. Within Options.Ready only PostRecv is of use: Post
+// refuses everything before the connection stands. From the first sign of its end
 // Post, PostRecv and Expose return an error that wraps net.ErrClosed and the cause;
 // what was posted before completes as flushed, then Handler.Disconnected follows.
 type Conn interface {
@@ -15,12 +16,14 @@ type Conn interface {
 	RemoteAddr() netip.AddrPort
 
 	// Expose lets the peer reach n bytes of r from off with the rights a, by the Key
-	// and Addr that it fills into w. It is in force before the next Post. The
+	// and Addr that it fills into w. The key is in force for everything that is posted on this Conn from then on. The
 	// exposure is for one RPC: it ends by Invalidate, by the peer's
-	// SendInvalidate or with the connection: the provider sees to it before Disconnected,
-	// also where a device's key would outlive it. w must not be in use; it may be reused once
-	// fenced. It may be a system call: never call it under a lock that Complete takes.
-	// A send-queue slot that a device needs for it is kept beside Caps.Queue.
+	// SendInvalidate or with the connection: the provider ends it before Disconnected,
+	// also where a device's key would outlive the connection, and waits for no peer to do so. w must not be in use; it may be
+	// reused once fenced. A range or right that r does not have is ErrBadWork, which costs nothing but the call: the provider checks
+	// them, since a device's bind that fails costs the connection. Expose may fail for want of keys. It may be a system
+	// call: never call it under a lock that Complete takes.
+	// Send-queue slots that a device needs for it, and for its end, are kept beside Caps.Queue.
 	Expose(w *Window, r Region, off, n int, a Access) error
 
 	// PostRecv posts the first n receives; these complete in order, each exactly once.
@@ -30,12 +33,14 @@ type Conn interface {
 	// Post enqueues the first n of ws, in order, and copies them and their Segs. It
 	// never blocks. n < len(ws) with a nil error: the queue (Caps.Queue) is full, the
 	// rest was never posted. Each that was posted completes exactly once: done, failed
-	// or flushed; Sends, Writes and Invalidates complete in their order, and so do Reads, but
-	// not one kind against the other. The order at the peer is the order here: Writes before a Send are
+	// or flushed, by the provider's own account whatever the device reports. Sends, Writes and Invalidates complete in their
+	// order, and so do Reads, but not one kind against the other; a completion may come only together with a later
+	// one of the same Flush. Works start in order, and the order at the peer is the order here: Writes before a Send are
 	// placed before that Send completes there. A Read is over only with its completion: a
-	// Send posted behind it may arrive before the peer has served it. Reads beyond
+	// Send posted behind it may arrive before the peer has served it, so whoever tells the peer that its memory is free waits for
+	// the Read's completion first. Reads beyond
 	// Caps.MaxReads stall what was posted after them. A work that is malformed (ErrBadWork) is refused whole,
-	// with those behind it.
+	// with those behind it: a Read where Caps.MaxReads is 0, for one, which a device might never complete.
 	Post(ws []Work) (n int, err error)
 
 	// Flush sends what lies posted, as far as the fabric takes it without
@@ -46,8 +51,8 @@ type Conn interface {
 	// Stats fills s with this connection's counters.
 	Stats(s *Stats)
 
-	// Close is orderly: what was posted leaves first (within the provider's linger
-	// time), then the stream ends. It does not wait. Disconnected(nil) follows.
+	// Close is orderly: what was posted leaves, and has completed, before the connection is ended (within the provider's
+	// linger time). It does not wait. Disconnected(nil) follows.
 	Close() error
 	// Abort ends the connection at once; Disconnected(err) follows, never from within Abort.
 	Abort(err error)
@@ -62,7 +67,8 @@ type Handler interface {
 	// pool) or the next PostRecv of that buffer.
 	Complete(cs []Completion)
 	// Disconnected comes exactly once, after the last completion; those that the
-	// device never gave the provider makes up as flushed. err is nil after an
+	// device never gave the provider makes up as flushed. It is the last thing that the Handler gets, and every window of
+	// the connection is fenced then. err is nil after an
 	// orderly end by either side, else the cause: a *TerminatedError when the peer
 	// reported an error, ErrRemoteAccess (wrapped) at both ends when one reached for what it
 	// may not. What Abort was given comes back as it is.
@@ -92,7 +98,9 @@ type Detacher interface {
 }
 
 // RecvPool is shared receives: a bound on buffers, not resident memory, where the
-// provider draws a buffer only when a message begins to arrive.
+// provider draws a buffer only when a message begins to arrive; memory that is posted all the time where a device does. A
+// message that finds none waits (RC queue pairs with RNR retries) or ends its connection (iWARP), so users receive no more than
+// they have reserved. The end of a connection flushes none of them: they stay for the others.
 type RecvPool interface {
 	// Reserve promises n receives to one connection. The sum never exceeds the pool:
 	// credit grants come out of this. ErrNoReceives if it would.
@@ -104,7 +112,7 @@ type RecvPool interface {
 	// Size is the bytes one receive takes.
 	Size() int
 	// Resize changes the size of receives that begin after its return; the error
-	// wraps errors.ErrUnsupported where posted receives cannot be replaced.
+	// wraps errors.ErrUnsupported where posted receives cannot be taken back, as on every device.
 	Resize(size int) error
 	// Close frees the pool once each buffer was Put. Connections must be gone.
 	Close() error

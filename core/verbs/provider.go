@@ -9,7 +9,7 @@ import (
 type Provider interface {
 	// Name is the provider's name and its URL scheme, e.g. "iwarp".
 	Name() string
-	// Probe tells what this machine offers. The error says in one line why the
+	// Probe reports what this machine offers. The error is one line with the reason why the
 	// provider cannot run here.
 	Probe(ctx context.Context) (Info, error)
 	// Open opens a protection domain on a device or a local address ("" lets the
@@ -18,7 +18,7 @@ type Provider interface {
 	Open(ctx context.Context, local string, options map[string]string) (Domain, error)
 }
 
-// Info is what a provider tells about itself on this machine.
+// Info is what a provider reports about itself on this machine.
 type Info struct {
 	Devices []Device
 	Options []OptionInfo // what Open takes
@@ -53,13 +53,14 @@ type Domain interface {
 	// error wraps errors.ErrUnsupported where each Conn must post its own.
 	NewRecvPool(n, size int) (RecvPool, error)
 	// Dial connects to addr ("host:port", numeric or a name). It returns when the peer
-	// has accepted and o.Ready has run, or with an error that wraps what went wrong:
+	// has accepted and o.Ready has run, when ctx ends, or with an error that wraps what went wrong:
 	// a *RejectedError when the peer's program refused, ErrUnreachable or the system's error when nothing answers there.
 	Dial(ctx context.Context, addr string, o Options) (Conn, error)
 	// Listen binds addr; port 0 chooses one.
 	Listen(ctx context.Context, addr string, o ListenOptions) (Listener, error)
 	// Close aborts what is still connected, closes listeners, and frees the memory.
-	// It returns when no goroutine of the domain is left and no Handler runs.
+	// It returns when no goroutine of the domain is left and no Handler runs. It does not wait for a device's call that nothing
+	// can interrupt, a dial that was given up; the provider bounds how many of these there are.
 	Close() error
 }
 
@@ -120,8 +121,9 @@ type Options struct {
 	Domain Domain
 	// Recv is the pool that receives are drawn from, of the connection's domain; nil: PostRecv on the Conn.
 	Recv RecvPool
-	// Reads is how many RDMA Reads we want in flight, Reading how many the peer may
-	// have in flight towards us; what was agreed is Conn.Caps().MaxReads. 0: the provider's default; below: none.
+	// Reads is how many RDMA Reads we have in flight at most, whatever the peer would serve; what was agreed is
+	// Conn.Caps().MaxReads. Reading is how many the peer should have in flight towards us: a wish, since a device may grant more.
+	// 0: the provider's default; below: none.
 	Reads, Reading int
 	// Tap, if not nil, gets every frame, those of the set-up included.
 	Tap Tap

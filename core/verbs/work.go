@@ -11,7 +11,7 @@ const (
 	OpSendInvalidate               // the same; the peer's key Key is invalidated with it
 	OpWrite                        // Segs to (Key, Remote) of the peer
 	OpRead                         // (Key, Remote) of the peer into Segs
-	OpInvalidate                   // end Window; local, nothing is sent; one that is fenced already is fine
+	OpInvalidate                   // end Window; local, nothing is sent; one that is fenced already, also by the peer, completes well
 )
 
 func (o Op) String() string {
@@ -50,7 +50,8 @@ type Seg struct {
 func (s Seg) Bytes() []byte { return s.R.Bytes()[s.Off : s.Off+s.N : s.Off+s.N] }
 
 // Work is one work request. Segs may have any number of entries; the provider splits
-// what its device cannot take.
+// what its device cannot take (Caps.MaxSegs, MaxReadSegs): one Work has one completion all the same, and the parts of a Read each
+// count among those in flight. A Read's sink needs no remote right.
 type Work struct {
 	ID     uint64 // comes back in the completion
 	Op     Op
@@ -66,7 +67,7 @@ type Recv struct {
 	Seg Seg
 }
 
-// Status tells how a work request ended.
+// Status is how a work request ended.
 type Status uint8
 
 const (
@@ -93,9 +94,9 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", uint8(s))
 }
 
-// Completion reports one work request. A Send's or Write's completion says that its
-// memory may be reused, not that the peer has seen it. A Read's says that its bytes
-// are placed.
+// Completion reports one work request. After a Send's or Write's its
+// memory may be reused; that it is OK does not mean that the peer has it (iWARP), nor Flushed that it has not. After a
+// Read's the bytes are placed.
 type Completion struct {
 	ID          uint64 // of the Work or Recv; 0 for a receive from a pool
 	Op          Op
@@ -112,22 +113,22 @@ const (
 	RemoteRead  Access = 1 << iota // the peer may Read
 	RemoteWrite                    // the peer may Write
 
-	// Scratch, beside RemoteWrite, says that the window holds nothing that is worth keeping. What
+	// Scratch, beside RemoteWrite: the window holds nothing that is worth keeping. What
 	// the peer does not write has no defined contents at the end: a provider may read a stream
 	// into it where it expects the peer's next bytes to belong, and need not put back what was there.
 	// No other window that the peer writes may lie over the same memory. Devices know no such thing.
 	Scratch
 )
 
-// Valid says that a grants something, and no more than there is.
+// Valid reports whether a grants something, and no more than there is.
 func (a Access) Valid() bool {
 	return a&(RemoteRead|RemoteWrite) != 0 && a&^(RemoteRead|RemoteWrite|Scratch) == 0 && (a&Scratch == 0 || a&RemoteWrite != 0)
 }
 
 // Window is one exposure of memory to one peer. Key and Addr go into a chunk
-// segment as rdma_handle and rdma_offset; Key is never 0. It is fenced when the
-// completion of its Invalidate arrives, when a receive completion names its Key
-// as invalidated, or after Disconnected.
+// segment as rdma_handle and rdma_offset; Key is never 0. It is fenced, so that no peer reaches the memory any more, when the
+// completion of its Invalidate with status OK arrives, when a receive completion of the Conn that exposed it names its Key
+// as invalidated, or with Disconnected.
 type Window struct {
 	Key  uint32
 	Addr uint64

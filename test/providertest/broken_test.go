@@ -429,6 +429,13 @@ var mutants = map[string]broken{
 		return c, err
 	}}},
 	"Ready comes late, accepting": {"set-up/the peer of an accepted", mutant{request: func(r verbs.Request) verbs.Request { return lateReady{r} }}},
+	"Post is taken in Ready": {"set-up/Post within Ready", mutant{post: func(c *mconn, ws []verbs.Work) (int, error) {
+		n, err := c.Conn.Post(ws)
+		if err != nil && len(ws) == 1 && ws[0].ID == 1 {
+			return 1, nil
+		}
+		return n, err
+	}}},
 	"Ready's error is lost": {"set-up/an error of Ready ends the set-up and is returned by Dial", mutant{options: func(o *verbs.Options) {
 		ready := o.Ready
 		o.Ready = func(c verbs.Conn) error { ready(c); return nil }

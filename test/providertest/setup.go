@@ -80,6 +80,21 @@ var setupChecks = []check{
 			<-sent
 		}
 	}},
+	{name: "Post within Ready is refused whole, and leaves nothing behind", run: func(w *world) {
+		early := func(e **end) func(verbs.Conn) error {
+			return func(c verbs.Conn) error {
+				if n, err := c.Post([]verbs.Work{{ID: 1, Op: verbs.OpSend}}); n != 0 || err == nil {
+					w.Errorf("%s: Post within Ready: %d, %v, want an error", (*e).name, n, err)
+				}
+				return nil
+			}
+		}
+		var a, b *end
+		l := &link{a: verbs.Options{Ready: early(&a)}, b: verbs.Options{Ready: early(&b)}}
+		l.prepare = func(x, y *end) { a, b = x, y }
+		w.connect(*l)
+		w.ping(a, b)
+	}},
 	{name: "an error of Ready ends the set-up and is returned by Dial", run: func(w *world) {
 		no := errors.New("not ready")
 		_, b, err := w.tryConnectBoth(&link{a: verbs.Options{Ready: func(verbs.Conn) error { return no }}})
