@@ -239,9 +239,9 @@ const (
 	asCaller
 )
 
-// writer tells as whom to write to fd. What it goes by is read each time: set-id bits that are to be dropped, quotas that are on, space
+// writesAs tells as whom to write to fd. What it goes by is read each time: set-id bits that are to be dropped, quotas that are on, space
 // beyond that reserved for root.
-func (c *call) writer(fd int, st *stat) doer {
+func (c *call) writesAs(fd int, st *stat) doer {
 	if !c.rights.acts {
 		return asServer
 	}

@@ -151,7 +151,7 @@ func (c *call) pwrite(n *node, st *stat, a *nfs3.WriteArgs) (uint32, nfs3.Status
 		return 0, statusOf(err)
 	}
 	// Whose write it is decides about reserved blocks, quotas and set-id bits.
-	if as := c.writer(fd, st); as != asServer {
+	if as := c.writesAs(fd, st); as != asServer {
 		status := nfs3.OK
 		if as == asUser {
 			status = c.enterAs(&cred{c.uid, c.rights.own.gid, c.rights.own.groups})

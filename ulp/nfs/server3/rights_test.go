@@ -592,6 +592,20 @@ func TestSwitchFails(t *testing.T) {
 	}
 }
 
+// A server that runs as root and cannot act for others does not start, unless nobody is squashed: then only root is served.
+func TestCannotAct(t *testing.T) {
+	needRoot(t)
+	anon := cred{uid: nobody.UID, gid: nobody.GID}
+	refuse := func(trap, a, b, c uintptr) unix.Errno { return unix.EPERM }
+	if err := (&rights{raw: refuse}).init(anon, true); err == nil || !strings.Contains(err.Error(), "CAP_SETUID") {
+		t.Errorf("%v", err)
+	}
+	r := &rights{raw: refuse}
+	if err := r.init(anon, false); err != nil || !r.acts {
+		t.Errorf("nobody squashed: %v, acts %v", err, r.acts)
+	}
+}
+
 // A thread that does not get its rights back ends with its goroutine; it runs nothing else.
 func TestThreadIsGivenUp(t *testing.T) {
 	needRoot(t)
