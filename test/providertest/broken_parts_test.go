@@ -210,6 +210,15 @@ func (l lockedListener) Close() error {
 	return l.Listener.Close()
 }
 
+// readless does not report how many segments a Read's sink may have.
+type readless struct{ verbs.Domain }
+
+func (d readless) Caps() verbs.Caps {
+	c := d.Domain.Caps()
+	c.MaxReadSegs = 0
+	return c
+}
+
 // boaster promises a byte more of private data than fits.
 type boaster struct{ verbs.Domain }
 

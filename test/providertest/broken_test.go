@@ -415,6 +415,8 @@ var mutants = map[string]broken{
 	"tapped frames lack their end":    {"tap/Tap gets", mutant{options: tapping(func(f *verbs.Frame) { f.Parts = [][]byte{f.Parts[0][:4]} })}},
 	"tapped packets are cut":          {"tap/Tap gets", mutant{options: tapping(func(f *verbs.Frame) { f.Link = verbs.LinkIP })}},
 
+	"Caps lack the segments of a Read": {"domain/Caps are whole", mutant{domain: func(d verbs.Domain) verbs.Domain { return readless{d} }}},
+
 	"Private is not told the peer's": {"private/it travels", mutant{options: func(o *verbs.Options) {
 		private := o.Private
 		o.Private = func(c verbs.Caps, _ []byte) []byte { return private(c, nil) }
