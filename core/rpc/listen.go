@@ -192,7 +192,7 @@ func (l *Listener) accept(ctx, life context.Context, s *Server, in transport.Inc
 		Busy:   s.workers.busy,
 		Unsent: &s.unsent,
 		Ended: func(_ transport.Conn, err error) {
-			if err != nil {
+			if err != nil && !errors.Is(err, ErrClosed) {
 				s.complaints.warn("connection ended", "peer", peer, "error", err)
 			}
 			cancel()

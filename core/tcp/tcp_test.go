@@ -352,7 +352,11 @@ func TestUnsent(t *testing.T) {
 	}
 	s.unsent.Add(maxUnsent) // as if of other connections
 	ask(4)
-	<-c.Done()
+	select {
+	case <-c.Done():
+	case <-time.After(writeWait / 3): // beyond writeWait it ends in any case
+		t.Fatal("the connection lives")
+	}
 	wait.For(t, "the replies dropped", func() bool { return s.unsent.Load() == maxUnsent })
 	s.unsent.Add(-maxUnsent)
 }

@@ -23,7 +23,7 @@ type ticker struct {
 	mu      sync.Mutex // guards what follows
 	watch   watch.Watch
 	tick    time.Duration
-	stall   time.Duration
+	whole   time.Duration // how long a record may take
 	timer   *time.Timer
 	stopped bool
 }
@@ -31,7 +31,8 @@ type ticker struct {
 func (t *ticker) start(cfg *Config, look func(bool) (uint64, bool), end func(error)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.look, t.end, t.most, t.stall = look, end, cfg.MaxRecord, cfg.StallTimeout
+	t.look, t.end, t.most = look, end, cfg.MaxRecord
+	t.whole = cfg.StallTimeout + time.Duration(t.most/watch.Slowest)*time.Second
 	t.watch, t.tick = watch.New(watch.Limits{Idle: cfg.IdleTimeout, Stall: cfg.StallTimeout}, 0)
 	if t.tick > 0 {
 		t.timer = time.AfterFunc(t.tick, t.step)
@@ -68,7 +69,7 @@ func (t *ticker) step() {
 	record := t.record.Load()
 	switch t.watch.Step(watch.Activity{Calls: calls, Busy: busy, Frames: record, Torn: record != 0, TornMost: t.most}) {
 	case watch.Torn:
-		t.end(fmt.Errorf("%w: a record that began is not whole after %v, nor a second more per 64 KiB", transport.ErrStalled, t.stall))
+		t.end(fmt.Errorf("%w: a record that began is not whole after %v", transport.ErrStalled, t.whole))
 	case watch.Idle:
 		if _, busy := t.look(true); !busy {
 			t.end(nil)
