@@ -32,8 +32,9 @@ type export struct {
 	places   *places
 
 	fstype int64
-	judge  *judge // nil: every question about rights is put for the object itself
-	links  int    // /proc/self/fd
+	judge  *judge       // nil: every question about rights is put for the object itself
+	links  int          // /proc/self/fd
+	roomy  atomic.Int64 // until when there is room to spare (clock)
 	base   atomic.Pointer[based]
 }
 

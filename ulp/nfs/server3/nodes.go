@@ -22,7 +22,7 @@ type node struct {
 	rd, wr int
 	noACL  unix.Timespec // the object's ctime when it was found to have no ACL; zero: not known
 
-	checked atomic.Int64 // when it was last found to lie in the export
+	checked atomic.Int64 // when it was last found to lie in the export (clock)
 
 	// guarded by nodes.mu
 	refs int
@@ -116,7 +116,7 @@ func (c *nodes) add(h *nfs3.Handle, st *unix.Stat_t, path, rd, wr int) *node {
 		fresh.close()
 		return n
 	}
-	fresh.checked.Store(time.Now().UnixNano())
+	fresh.checked.Store(clock())
 	c.byHandle[*h], c.byIno[st.Ino] = fresh, fresh
 	fresh.el = c.lru.PushFront(fresh)
 	var out []*node
