@@ -34,7 +34,7 @@ type Domain struct {
 	config Config
 	ctx    context.Context // ends with the domain
 	cancel context.CancelCauseFunc
-	gone   sync.WaitGroup // every goroutine of the domain
+	gone   sync.WaitGroup // every goroutine of the domain, and every connection from Begin until Bury has returned
 
 	errDomainClosed, errListenerClosed, errAnswered           error
 	errClosed, errPeerClosed, errAborted, errPooled, errNotUp error
@@ -84,7 +84,8 @@ func (d *Domain) Go(f func()) error {
 	return nil
 }
 
-// enter counts a connection and its goroutines in, and starts them; false: the domain is closed.
+// enter counts a connection and its goroutines in, and starts them; false: the domain is closed. The connection counts
+// until leave, so that Close waits for Disconnected also where the connection has no goroutine of its own.
 func (d *Domain) enter(l *Life, run []func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,6 +93,7 @@ func (d *Domain) enter(l *Life, run []func()) bool {
 		return false
 	}
 	d.conns[l] = struct{}{}
+	d.gone.Add(1)
 	for _, f := range run {
 		d.gone.Go(f)
 	}
@@ -102,6 +104,7 @@ func (d *Domain) leave(l *Life) {
 	d.mu.Lock()
 	delete(d.conns, l)
 	d.mu.Unlock()
+	d.gone.Done()
 }
 
 // Close is verbs.Domain's. It is not for a Handler to call: it waits for Handlers.

@@ -101,6 +101,12 @@ func fresh(t *testing.T, d *Domain, o verbs.Options) *fake {
 		t.Fatal(err)
 	}
 	f.mem = r
+	t.Cleanup(func() {
+		f.Abort(nil)
+		if f.lived && len(f.user.gone) == 0 {
+			f.Bury()
+		}
+	})
 	f.Meet(netip.AddrPort{}, netip.AddrPort{}, nil, d.Caps())
 	return f
 }

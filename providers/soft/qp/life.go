@@ -31,8 +31,9 @@ type Port interface {
 	Closing()
 	// Ended follows the end, once: whatever waits for the fabric is to stop and to call Release.
 	Ended()
-	// Idle says that the connection has ended and that nothing holds it: the provider calls Bury
-	// from a goroutine of its own. It comes once. Reader implements it.
+	// Idle reports that the connection has ended and that nothing holds it: the provider calls Bury once,
+	// from one of the connection's goroutines or by Life.Run. It is called once, and only if the connection
+	// has begun. Reader implements it.
 	Idle()
 }
 
@@ -78,7 +79,7 @@ func (l *Life) Hold() { l.holds++ }
 
 // Release ends a Hold. Mu is held.
 func (l *Life) Release() {
-	if l.holds--; l.holds == 0 && l.state == Ended {
+	if l.holds--; l.holds == 0 && l.state == Ended && l.lived {
 		l.port.Idle()
 	}
 }
@@ -154,6 +155,10 @@ func (l *Life) Go(run ...func()) error {
 	defer l.Mu.Unlock()
 	return l.Begin(run...)
 }
+
+// Run runs f on a goroutine that Domain.Close waits for, also while the domain is being closed. It is for a connection
+// that has begun and is not buried: for Bury, from Port.Idle, where a connection has no goroutine of its own.
+func (l *Life) Run(f func()) { l.dom.gone.Go(f) }
 
 // Begin lets the connection move: it starts run, the connection's goroutines, which Domain.Close
 // waits for. An error says that the connection or its domain has ended. Mu is held.

@@ -260,3 +260,58 @@ func (f *fake) Context() (cause error) {
 	f.locked(func() { cause = f.Cause() })
 	return cause
 }
+
+// shared is a connection without a goroutine of its own, as one of a provider whose connections share a socket.
+type shared struct{ fake }
+
+func (s *shared) Idle() {
+	s.idle++
+	s.Run(func() { s.Bury() })
+}
+
+// TestDomainCloseWaitsForBury: Domain.Close returns after Disconnected, also for a connection without goroutines.
+func TestDomainCloseWaitsForBury(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := new(Domain)
+		d.Init(Config{Provider: "fake", Setup: time.Second})
+		s := &shared{fake{user: new(user)}}
+		if err := s.Init(d, s, &verbs.Options{Handler: s.user}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Go(); err != nil {
+			t.Fatal(err)
+		}
+		s.locked(s.Hold)
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+			if len(s.user.gone) != 1 {
+				t.Error("Domain.Close returned before Disconnected")
+			}
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Domain.Close does not wait for Bury")
+		default:
+		}
+		s.locked(s.Release)
+		<-closed
+	})
+}
+
+// TestReleaseAfterAbandon: the Handler of a connection that never began is not called, so it is never idle.
+func TestReleaseAfterAbandon(t *testing.T) {
+	f := fresh(t, newDomain(t), verbs.Options{})
+	f.locked(func() { f.Hold() })
+	if !f.Abandon(errors.New("no")) {
+		t.Fatal("Abandon: it has begun")
+	}
+	f.locked(func() { f.Release() })
+	if f.idle != 0 {
+		t.Errorf("Idle %d times", f.idle)
+	}
+}
