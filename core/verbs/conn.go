@@ -7,12 +7,18 @@ import "net/netip"
 // All methods may be called from several goroutines. Within Options.Ready only PostRecv is of use: Post
 // refuses everything before the connection stands. From the first sign of its end
 // Post, PostRecv and Expose return an error that wraps net.ErrClosed and the cause;
-// what was posted before completes as flushed, then Handler.Disconnected follows.
+// what was posted before completes as flushed, then Handler.Disconnected follows. The other methods may be called after the
+// end, and do nothing.
 type Conn interface {
 	// Caps is the domain's, narrowed to what was agreed with the peer (MaxReads).
 	Caps() Caps
 	PeerPrivateData() []byte
 	LocalAddr() netip.AddrPort
+	// RemoteAddr is by what peers are told apart, for their shares and for who is admitted, and what people are shown. It
+	// is always valid. Where a fabric's addresses are not IP addresses its provider names the peer's machine by one all the same: a
+	// peer on this machine (Unix sockets, shared memory) is 127.0.0.1 or ::1, and an address of 128 bits (an InfiniBand GID) is an IPv6
+	// address. The port is what Dial finds a listener by; a dialler that has none has port 0. All peers of one address share what one
+	// may have.
 	RemoteAddr() netip.AddrPort
 
 	// Expose lets the peer reach n bytes of r from off with the rights a, by the Key
@@ -26,11 +32,12 @@ type Conn interface {
 	// Send-queue slots that a device needs for it, and for its end, are kept beside Caps.Queue.
 	Expose(w *Window, r Region, off, n int, a Access) error
 
-	// PostRecv posts the first n receives; these complete in order, each exactly once.
-	// Not with Options.Recv.
+	// PostRecv posts the first n receives; these complete in order, each exactly once. A message that is longer than its
+	// receive, or on iWARP finds none, ends the connection (ErrTooLong, ErrNoReceive).
+	// Not with Options.Recv: that is ErrBadWork.
 	PostRecv(rs []Recv) (n int, err error)
 
-	// Post enqueues the first n of ws, in order, and copies them and their Segs. It
+	// Post enqueues the first n of ws, in order, and copies them and their Segs; works of another Post do not come between. It
 	// never blocks. n < len(ws) with a nil error: the queue (Caps.Queue) is full, the
 	// rest was never posted. Each that was posted completes exactly once: done, failed
 	// or flushed, by the provider's own account whatever the device reports. Sends, Writes and Invalidates complete in their
@@ -52,9 +59,11 @@ type Conn interface {
 	Stats(s *Stats)
 
 	// Close is orderly: what was posted leaves, and has completed, before the connection is ended (within the provider's
-	// linger time). It does not wait. Disconnected(nil) follows.
+	// linger time: an option where the provider has one, iwarp's linger of 2 s; when it is over the rest is flushed). It does
+	// not wait. Disconnected(nil) follows.
 	Close() error
-	// Abort ends the connection at once; Disconnected(err) follows, never from within Abort.
+	// Abort ends the connection at once; Disconnected(err) follows, never from within Abort. The peer's Disconnected gets an
+	// error of its own.
 	Abort(err error)
 }
 
@@ -62,7 +71,7 @@ type Conn interface {
 type Handler interface {
 	// Complete takes a batch, in order. Calls are serial per Conn, and never come from
 	// within Post, PostRecv, Expose or Detach; all of these may be called from within
-	// it. It must not block and must not wait for another completion. cs and the Buf of
+	// it. The works that it reports have left the queue: as many can be posted. It must not block and must not wait for another completion. cs and the Buf of
 	// a completion are the provider's: cs until Complete returns, Buf until Put (with a
 	// pool) or the next PostRecv of that buffer.
 	Complete(cs []Completion)
@@ -81,8 +90,8 @@ type Driver interface {
 	// Drive reads and completes on this goroutine until stop returns true, until Kick, or
 	// until the connection ends. stop is asked before each wait and after each batch, and
 	// when another goroutine's Flush has completed an Invalidate, which the leader may wait for.
-	// It returns false at once when another goroutine drives. When nobody has driven for
-	// a millisecond the provider's own reader takes over until the next Drive.
+	// It returns false at once when another goroutine drives, and before the connection is up. When nobody has driven for
+	// a millisecond the provider's own reader takes over until the next Drive; no option changes that time.
 	Drive(stop func() bool) bool
 	// Kick makes the present Drive return soon: for cancellation and deadlines.
 	Kick()
@@ -107,7 +116,7 @@ type RecvPool interface {
 	Reserve(n int) error
 	// Unreserve takes back n of what was reserved.
 	Unreserve(n int)
-	// Put gives back the buffer of a receive completion, by its BufID, once.
+	// Put gives back the buffer of a receive completion, by its BufID, once; the connection may have ended.
 	Put(buf uint32)
 	// Size is the bytes one receive takes.
 	Size() int

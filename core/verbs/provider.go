@@ -46,8 +46,8 @@ type Domain interface {
 	// Alloc gives n bytes of registered memory outside the Go heap, faulted in and
 	// zeroed. No remote rights: those come from Expose.
 	Alloc(n int) (Region, error)
-	// Register pins mem until Release; mem must not be empty. It may cost a system call.
-	// No remote rights.
+	// Register pins mem until Release; mem must not be empty. It may cost a system call, but in the steady state, where as much
+	// is released as registered, it allocates nothing: the Region that Release recycled serves again. No remote rights.
 	Register(mem []byte) (Region, error)
 	// NewRecvPool makes shared receives: n buffers of size bytes at most. The
 	// error wraps errors.ErrUnsupported where each Conn must post its own.
@@ -56,7 +56,8 @@ type Domain interface {
 	// has accepted and o.Ready has run, when ctx ends, or with an error that wraps what went wrong:
 	// a *RejectedError when the peer's program refused, ErrUnreachable or the system's error when nothing answers there.
 	Dial(ctx context.Context, addr string, o Options) (Conn, error)
-	// Listen binds addr; port 0 chooses one.
+	// Listen binds addr, a "host:port" as in Dial; port 0 chooses one. An address that another listener has, or that is none, is an
+	// error.
 	Listen(ctx context.Context, addr string, o ListenOptions) (Listener, error)
 	// Close aborts what is still connected, closes listeners, and frees the memory.
 	// It returns when no goroutine of the domain is left and no Handler runs. It does not wait for a device's call that nothing
@@ -70,7 +71,10 @@ type Listener interface {
 	// wraps net.ErrClosed. A peer that fails or stalls during set-up never surfaces
 	// here and never delays another.
 	Accept(ctx context.Context) (Request, error)
+	// Addr is the address that was bound; Dial reaches it by Addr().String(). See Conn.RemoteAddr for fabrics without IP.
 	Addr() netip.AddrPort
+	// Close gives up the address, ends every Accept that waits, and rejects the requests that have not been handed out. Requests
+	// that have, and connections, go on.
 	Close() error
 }
 
@@ -89,8 +93,9 @@ type ListenOptions struct {
 
 // Request is a peer that wants to connect; nothing has been answered yet, and it may still
 // go away before it is. Exactly
-// one of Accept and Reject is called. A request that is given neither within the
-// provider's set-up time-out is rejected.
+// one of Accept and Reject is called; the other, or the same again, returns an error. A request that is given neither within the
+// provider's set-up time-out is rejected. That time, an option of the provider's (iwarp: setup, 10 s; loopback: setup_timeout,
+// 5 s), is counted from when the request is whole; the peer has as long to make it so, and never shows if it does not.
 type Request interface {
 	PeerPrivateData() []byte // may be zero-padded past what the peer gave (Caps.PadsPrivate)
 	RemoteAddr() netip.AddrPort
@@ -109,9 +114,11 @@ type Options struct {
 	// dialling. nil: none. Longer than Caps.PrivateDial is a *PrivateDataError of Dial, longer than Caps.PrivateAccept one of
 	// Accept; then nothing is sent but, by Accept, a rejection.
 	Private func(caps Caps, peer []byte) []byte
-	// Ready runs before the peer is able to send: receives are posted here, and nothing else
-	// is yet possible on the Conn; PeerPrivateData may not be known yet when dialling. An error
-	// ends the set-up and is returned by Dial or Accept; the Handler then hears no more. Completions may arrive before
+	// Ready runs before anything that the peer sends is taken: receives are posted here, and nothing else
+	// is yet possible on the Conn. On the accepting side it runs before the peer is told. On the dialling side it may run after the
+	// peer has accepted (on TCP it does): what the peer sends by then waits, and where Ready fails the peer may have a
+	// connection already, which ends with an error. PeerPrivateData may not be known yet when dialling. An error
+	// ends the set-up and is returned by Dial or Accept; the Handler is not called then. Completions may arrive before
 	// Dial or Accept has returned.
 	Ready func(Conn) error
 	// Domain is the domain that a request is accepted into: memory, keys and Recv are its, and its Close ends the

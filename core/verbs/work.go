@@ -8,7 +8,7 @@ type Op uint8
 const (
 	OpRecv           Op = iota + 1 // completions only: a message came in
 	OpSend                         // gather Segs into one message
-	OpSendInvalidate               // the same; the peer's key Key is invalidated with it
+	OpSendInvalidate               // the same; the peer's key Key, which must be in force, is invalidated with it
 	OpWrite                        // Segs to (Key, Remote) of the peer
 	OpRead                         // (Key, Remote) of the peer into Segs
 	OpInvalidate                   // end Window; local, nothing is sent; one that is fenced already, also by the peer, completes well
@@ -53,12 +53,15 @@ func (s Seg) Bytes() []byte { return s.R.Bytes()[s.Off : s.Off+s.N : s.Off+s.N] 
 // what its device cannot take (Caps.MaxSegs, MaxReadSegs): one Work has one completion all the same, and the parts of a Read each
 // count among those in flight. A Read's sink needs no remote right.
 type Work struct {
-	ID     uint64 // comes back in the completion
-	Op     Op
-	Segs   []Seg
-	Key    uint32  // Write, Read: the peer's key; SendInvalidate: the key to invalidate
-	Remote uint64  // Write, Read: the peer's address
-	Window *Window // Invalidate
+	ID   uint64 // comes back in the completion
+	Op   Op
+	Segs []Seg // none, or empty ones: an empty message, or a Write or Read that moves nothing and completes all the same
+	// Key is the peer's for a Write or Read, and what a SendInvalidate invalidates. Post does not judge it: any value, 0 too, is
+	// accepted, and is refused by the peer, which ends the connection.
+	Key    uint32
+	Remote uint64 // Write, Read: the peer's address
+	// Window is an Invalidate's. One that was never exposed is ErrBadWork; one that is fenced already is fine.
+	Window *Window
 }
 
 // Recv is one receive for PostRecv.
@@ -74,7 +77,7 @@ const (
 	OK           Status = iota
 	Flushed             // the connection ended first; a Send may have arrived all the same
 	LocalError          // bad length or protection on our side; the connection ends
-	RemoteAccess        // the peer refused the key, the range or the right; the connection ends
+	RemoteAccess        // the peer refused the key, the range or the right; the connection ends. A Write or Send that was refused may be OK or Flushed
 	RemoteError         // the peer failed otherwise; the connection ends
 )
 
@@ -128,7 +131,7 @@ func (a Access) Valid() bool {
 // Window is one exposure of memory to one peer. Key and Addr go into a chunk
 // segment as rdma_handle and rdma_offset; Key is never 0. It is fenced, so that no peer reaches the memory any more, when the
 // completion of its Invalidate with status OK arrives, when a receive completion of the Conn that exposed it names its Key
-// as invalidated, or with Disconnected.
+// as invalidated, or with Disconnected. It may then be exposed again, by another Key than before.
 type Window struct {
 	Key  uint32
 	Addr uint64
