@@ -91,6 +91,9 @@ func (d directory) Reach(ctx context.Context, addr string) (sock net.Conn, local
 	if err == nil {
 		sock, err = new(net.Dialer).DialContext(ctx, "unix", path)
 	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", verbs.ErrUnreachable, err)
+	}
 	return sock, d.Peer(nil), remote, err
 }
 

@@ -3,9 +3,13 @@
 package unixsock_test
 
 import (
+	"bytes"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -38,4 +42,34 @@ func TestProvider(t *testing.T) {
 			}
 		},
 	})
+}
+
+// TestProgram is the command line with this provider: its URLs are served and called.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	program, url := filepath.Join(dir, "rpcrdma"), "unixsock://127.0.0.1:20049?local="+dir
+	if out, err := exec.Command("go", "build", "-o", program, "./rpcrdma").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	run := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir)
+		return cmd
+	}
+	var log bytes.Buffer
+	server := run("serve", "nfs", "--export", t.TempDir(), "--listen", url)
+	server.Stdout, server.Stderr = &log, &log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var out []byte
+	err := os.ErrDeadlineExceeded
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		out, err = run("ping", "-c", "3", url).CombinedOutput() // until it listens
+	}
+	_ = server.Process.Kill()
+	_ = server.Wait()
+	if err != nil || !bytes.Contains(out, []byte("3 replies")) {
+		t.Errorf("ping: %v\n%s\nserver:\n%s", err, out, log.Bytes())
+	}
 }

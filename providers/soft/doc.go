@@ -3,8 +3,7 @@
 // and remote keys with what each lets a peer reach (keys.go). A domain has one Memory and one
 // Keys; each of its connections has one Windows.
 //
-// The package is public, so that a provider outside this module need not write it again.
-// providers/iwarp and providers/loopback use it.
+// The package is public, so that a provider outside this module need not write it again: docs/providers.md.
 //
 // What belongs here is what two providers would otherwise write alike, word for word. What
 // may not enter: a wire format or a fabric's error code, a connection's state or its end, a
