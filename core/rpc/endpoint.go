@@ -190,7 +190,7 @@ func (d *domains) hold(ctx context.Context, peer netip.Addr) (*hold, error) {
 		if peer.IsValid() && n >= d.most {
 			return nil, &PeerDomainsError{peer, d.most}
 		}
-		if c, err = d.make(ctx); err != nil {
+		if c, err = d.endpoint(ctx); err != nil {
 			return nil, err
 		}
 		d.mu.Lock()
@@ -200,8 +200,8 @@ func (d *domains) hold(ctx context.Context, peer netip.Addr) (*hold, error) {
 	return &hold{c.ep.Group(), d, peer, c}, nil
 }
 
-// make opens a domain and makes an endpoint of it. The turn is the caller's.
-func (d *domains) make(ctx context.Context) (*commonEndpoint, error) {
+// endpoint opens a domain and makes an endpoint of it. The turn is the caller's.
+func (d *domains) endpoint(ctx context.Context) (*commonEndpoint, error) {
 	dom := d.spare
 	if d.spare = nil; dom == nil {
 		var err error

@@ -26,6 +26,13 @@ func TestOptionError(t *testing.T) {
 	}
 }
 
+func TestPrivateDataError(t *testing.T) {
+	err := &verbs.PrivateDataError{Step: "dial", Len: 57, Max: 56}
+	if want := "57 bytes of private data, but a dial carries at most 56 here"; err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
+	}
+}
+
 func TestTerminatedErrorUnwrapsToItsReason(t *testing.T) {
 	for _, reason := range []error{verbs.ErrRemoteAccess, verbs.ErrNoReceive, verbs.ErrTooLong, verbs.ErrProtocol} {
 		for _, remote := range []bool{false, true} {
