@@ -234,7 +234,8 @@ func (c *servedConn) Abort(error)            { c.cancel() }
 func (c *servedConn) Serving() int           { return c.conn.Serving() }
 func (c *servedConn) Counters() obs.Counters { return obs.Counters{} }
 
-// join makes what serves the calls on a connection to address that is about to be dialled. up is told what has become of it.
+// join makes what serves the calls on a connection to address that is about to be dialled. up
+// receives the connection, or nil if the dial failed.
 func (s *service) join(address string, to obs.Recorder) (take transport.Service, up func(transport.Conn)) {
 	if s == nil || !s.srv.settingUp() {
 		return transport.Service{}, func(transport.Conn) {}

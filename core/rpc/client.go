@@ -28,7 +28,8 @@ type Client struct {
 	slots  []slot
 	via    func(context.Context, *invocation, *transport.Call) error // instead of slots, for a Backchannel
 	served *service                                                  // nil: it has no programs
-	done   chan struct{}                                             // closed by Close
+	life   context.Context                                           // ended by Close, with ErrClosed
+	end    context.CancelCauseFunc                                   // ends life
 	once   sync.Once                                                 // of Close
 	fault  error                                                     // its result
 	rdma   rdmaDomains                                               // of its connections
@@ -72,7 +73,8 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if o.programs != nil && t.Scheme == schemeTCP {
 		return nil, &TargetError{target, errNoPrograms.Error()}
 	}
-	c := &Client{target: t, rdma: rdmaDomains{shared: o.endpoints}, opts: o, xids: transport.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs), done: make(chan struct{})}
+	c := &Client{target: t, rdma: rdmaDomains{shared: o.endpoints}, opts: o, xids: transport.NewXIDs(), slots: make([]slot, o.conns), served: newService(o.programs)}
+	c.life, c.end = context.WithCancelCause(context.Background())
 	for i := range c.slots {
 		c.slots[i].sem = make(chan struct{}, 1)
 		c.slots[i].alone = make(chan struct{}, 1)
@@ -83,7 +85,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 // Target is where the client calls to.
 func (c *Client) Target() Target { return c.target }
 
-// Connect makes the client's connections now, for those who want the error early.
+// Connect makes the client's connections now, to report errors early.
 func (c *Client) Connect(ctx context.Context) error {
 	for i := range c.slots {
 		if _, err := c.connect(ctx, &c.slots[i], 0); err != nil {
@@ -115,7 +117,10 @@ func (c *Client) connect(ctx context.Context, s *slot, xid uint32) (transport.Li
 	}
 	l, taken, err := c.dialFor(ctx, s, xid)
 	if err != nil {
-		if ctx.Err() == nil { // else it is this call's own affair
+		if c.life.Err() != nil {
+			err = because(ErrClosed, err)
+		}
+		if ctx.Err() == nil { // else only this call has ended
 			s.fault = err
 			s.failed.Add(1)
 		}
@@ -145,10 +150,18 @@ func (s *slot) live() transport.Link {
 	return l.Link
 }
 
-// dial connects by the first route that leads to the server.
+// dial connects by the first route that leads to the server. Close ends it.
 func (c *Client) dial(ctx context.Context) (l transport.Link, taken TakenRoute, err error) {
+	if c.life.Err() != nil {
+		return nil, taken, ErrClosed
+	}
+	ctx, unlink := joined(ctx, c.life)
+	defer unlink()
 	routes, err := c.opts.resolver.DialRoutes(ctx, c.target)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = because(context.Cause(ctx), err)
+		}
 		return nil, taken, &NoRouteError{Op: opDial, Target: c.target, Err: err}
 	}
 	taken, err = follow(ctx, opDial, c.target, &c.opts.connOptions, routes, func(r *Route) (err error) {
@@ -156,6 +169,14 @@ func (c *Client) dial(ctx context.Context) (l transport.Link, taken TakenRoute, 
 		return err
 	})
 	return l, taken, err
+}
+
+// because is err with the cause that it may not have: a fabric's error need not wrap why its context has ended.
+func because(cause, err error) error {
+	if errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 func (c *Client) dialRoute(ctx context.Context, r *Route) (transport.Link, error) {
@@ -195,7 +216,7 @@ func (c *Client) Close() error {
 func (c *Client) close() error {
 	c.mu.Lock()
 	c.closed = true
-	close(c.done)
+	c.end(ErrClosed)
 	if c.served != nil {
 		c.served.die()
 	}
@@ -476,7 +497,7 @@ type GaveUpError struct {
 }
 
 func (e *GaveUpError) Error() string {
-	return fmt.Sprintf("%s: given up after %d connections in a row were lost while they carried it: %v", e.Proc, e.Connections, e.Err)
+	return fmt.Sprintf("%s: not retried: %d connections in a row were lost while carrying it: %v", e.Proc, e.Connections, e.Err)
 }
 
 func (e *GaveUpError) Unwrap() error { return e.Err }
@@ -494,7 +515,7 @@ func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-t.C:
 		return nil
-	case <-c.done:
+	case <-c.life.Done():
 		return ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"reflect"
 	"sync"
-	"sync/atomic"
+	"syscall"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/fair"
@@ -24,14 +23,14 @@ import (
 // when the last of them ends.
 //
 // The clients of a process share the same Endpoints unless WithEndpoints says otherwise. Endpoints of their own are for clients
-// whose shares others must not take, and for those in a testing/synctest bubble while other clients of the same provider,
+// that must not share limits with others, and for those in a testing/synctest bubble while other clients of the same provider,
 // address and options are outside of it: an endpoint belongs to the bubble in which its first client connected.
 type Endpoints struct {
 	mu  sync.Mutex // guards what follows, and domains.users
 	all map[domainsKey]*domains
 }
 
-// NewEndpoints makes Endpoints for WithEndpoints. They need no end of their own.
+// NewEndpoints makes Endpoints for WithEndpoints. They need not be closed.
 func NewEndpoints() *Endpoints { return &Endpoints{all: make(map[domainsKey]*domains)} }
 
 var processEndpoints = NewEndpoints()
@@ -75,14 +74,9 @@ type domainsKey struct {
 	rest     string
 }
 
-var unshared atomic.Uint64
-
 // join counts one more user of the domains of a route.
 func (e *Endpoints) join(r *Route, memory engine.EndpointConfig) (domainsKey, *domains) {
 	key := domainsKey{r.Provider, fmt.Sprintf("%q %q %+v", r.Local, r.Options, memory)} // fmt sorts maps
-	if !reflect.ValueOf(r.Provider).Comparable() {                                      // it cannot be recognized: shared with nobody
-		key = domainsKey{rest: fmt.Sprint(unshared.Add(1))}
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	d := e.all[key]
@@ -123,7 +117,7 @@ type domains struct {
 
 	mu      sync.Mutex // guards what follows
 	byPeer  map[netip.Addr]*commonEndpoint
-	closing int // that are no more in byPeer and not closed yet
+	closing int // that are no longer in byPeer and not closed yet
 }
 
 type commonEndpoint struct {
@@ -225,8 +219,7 @@ func (h *hold) release() error {
 	h.at.holds--
 	last := h.at.holds == 0
 	if last {
-		delete(d.byPeer, h.peer)
-		d.closing++
+		h.unlist()
 	}
 	d.mu.Unlock()
 	if !last {
@@ -237,6 +230,25 @@ func (h *hold) release() error {
 	d.closing--
 	d.mu.Unlock()
 	return err
+}
+
+// unlist takes the endpoint out of byPeer, so that the next hold opens another. d.mu is the caller's.
+func (h *hold) unlist() {
+	if h.of.byPeer[h.peer] == h.at {
+		delete(h.of.byPeer, h.peer)
+		h.of.closing++
+	}
+}
+
+// lost takes the endpoint out of use if err reports that its device is gone: those that hold it keep it until they release it.
+func (h *hold) lost(err error) bool {
+	gone := errors.Is(err, verbs.ErrUnavailable) || errors.Is(err, syscall.ENODEV)
+	if gone {
+		h.of.mu.Lock()
+		h.unlist()
+		h.of.mu.Unlock()
+	}
+	return gone
 }
 
 // shut closes what was opened and never used. Nobody holds anything, or will.
@@ -254,16 +266,39 @@ type holder struct {
 	mu     sync.Mutex // guards what follows
 	closed bool
 	holds  map[*hold]struct{}
+	life   context.Context         // of what begin begins; made by the first
+	end    context.CancelCauseFunc // ends life: close
 }
 
-// begin keeps close waiting until done. False: it has begun.
-func (k *holder) begin() bool {
+// begin keeps close waiting until done is called, and makes a context that close ends with ErrClosed: what another
+// user of the same domains waits for must not keep close waiting.
+func (k *holder) begin(ctx context.Context) (setup context.Context, done func(), err error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.closed {
-		k.busy.add()
+	if k.closed {
+		k.mu.Unlock()
+		return nil, nil, ErrClosed
 	}
-	return !k.closed
+	k.busy.add()
+	if k.life == nil {
+		k.life, k.end = context.WithCancelCause(context.Background())
+	}
+	life := k.life
+	k.mu.Unlock()
+	setup, unlink := joined(ctx, life)
+	return setup, func() {
+		unlink()
+		k.busy.done()
+	}, nil
+}
+
+// joined is a context that ends with ctx, or with life and its cause.
+func joined(ctx, life context.Context) (both context.Context, unlink func()) {
+	both, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+	return both, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // take makes a hold, between begin and done.
@@ -295,6 +330,16 @@ func (k *holder) drop(h *hold) error {
 	return h.release()
 }
 
+// retire drops h, which keeps close waiting: in a goroutine, because the end of a group waits for handlers, and one of those
+// may be what connects. Between begin and done.
+func (k *holder) retire(h *hold) {
+	k.busy.add()
+	go func() {
+		defer k.busy.done()
+		k.drop(h)
+	}()
+}
+
 // until drops h when its only connection has ended, which keeps close waiting.
 func (k *holder) until(c *engine.Conn, h *hold) {
 	k.busy.add() // between begin and done
@@ -305,10 +350,13 @@ func (k *holder) until(c *engine.Conn, h *hold) {
 	}()
 }
 
-// close ends every connection of the holds, waits for those that were dropped with their connection, and returns the others.
+// close ends what is under way and every connection of the holds, waits for those that were dropped with their connection, and returns the others.
 func (k *holder) close() []*hold {
 	k.mu.Lock()
 	k.closed = true
+	if k.end != nil {
+		k.end(ErrClosed)
+	}
 	holds := make([]*hold, 0, len(k.holds))
 	for h := range k.holds {
 		holds = append(holds, h)
@@ -357,10 +405,11 @@ func (u *rdmaDomains) use(r *Route, memory engine.EndpointConfig) *domains {
 
 // connect connects to a route's address, in the domain that is for it.
 func (u *rdmaDomains) connect(ctx context.Context, r *Route, memory engine.EndpointConfig, cfg engine.Config) (*engine.Conn, error) {
-	if !u.holder.begin() {
-		return nil, ErrClosed
+	ctx, done, err := u.holder.begin(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer u.holder.busy.done()
+	defer done()
 	d := u.use(r, memory)
 	kind, err := d.keys(ctx)
 	if err != nil {
@@ -387,7 +436,19 @@ func (u *rdmaDomains) connect(ctx context.Context, r *Route, memory engine.Endpo
 			h = had
 		}
 	}
-	return h.Dial(ctx, r.Address, cfg)
+	c, err := h.Dial(ctx, r.Address, cfg)
+	if err != nil && h.lost(err) {
+		u.mu.Lock()
+		mine := u.common[d] == h
+		if mine {
+			delete(u.common, d)
+		}
+		u.mu.Unlock()
+		if mine {
+			u.holder.retire(h)
+		}
+	}
+	return c, err
 }
 
 // dialPeer connects to one of the addresses that a name has, in that peer's own domain, which the connection holds.
@@ -396,19 +457,37 @@ func (u *rdmaDomains) dialPeer(ctx context.Context, d *domains, address string, 
 	if err != nil {
 		return nil, err
 	}
+	return firstOf(ctx, peers, func(peer netip.AddrPort) (*engine.Conn, error) {
+		h, err := u.holder.take(ctx, d, fair.PeerKey(peer.Addr()))
+		if err != nil {
+			return nil, err
+		}
+		c, err := h.Dial(ctx, peer.String(), cfg)
+		if err != nil {
+			h.lost(err)
+			u.holder.drop(h)
+			return nil, err
+		}
+		u.holder.until(c, h)
+		return c, nil
+	})
+}
+
+// firstOf dials the addresses in turn until one answers, if only by a rejection or too late: that is the error then. Where none
+// does, the error joins those of all.
+func firstOf(ctx context.Context, peers []netip.AddrPort, dial func(netip.AddrPort) (*engine.Conn, error)) (*engine.Conn, error) {
 	var errs []error
 	for _, peer := range peers {
-		h, err := u.holder.take(ctx, d, fair.PeerKey(peer.Addr()))
+		c, err := dial(peer)
 		if err == nil {
-			var c *engine.Conn
-			if c, err = h.Dial(ctx, peer.String(), cfg); err == nil {
-				u.holder.until(c, h)
-				return c, nil
-			}
-			u.holder.drop(h)
+			return c, nil
+		}
+		var full *PeerDomainsError
+		if !impassable(err) && !errors.As(err, &full) {
+			return nil, err
 		}
 		errs = append(errs, err)
-		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
+		if ctx.Err() != nil {
 			break
 		}
 	}

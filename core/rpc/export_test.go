@@ -27,3 +27,6 @@ func (s *Server) Replies() (calls, bytes int) {
 	defer c.mu.Unlock()
 	return len(c.calls), c.bytes
 }
+
+// FirstOf dials the addresses of a name.
+var FirstOf = firstOf

@@ -158,11 +158,12 @@ func (in *rdmaIncoming) Accept(ctx context.Context, s transport.Service) (transp
 
 // acceptPeer accepts into the peer's own domain, which the connection holds.
 func (l *rdmaListener) acceptPeer(ctx context.Context, req verbs.Request, cfg engine.Config) (*engine.Conn, error) {
-	if !l.holder.begin() {
+	ctx, done, err := l.holder.begin(ctx)
+	if err != nil {
 		req.Reject(nil)
-		return nil, ErrClosed
+		return nil, err
 	}
-	defer l.holder.busy.done()
+	defer done()
 	h, err := l.holder.take(ctx, l.peers, fair.PeerKey(req.RemoteAddr().Addr()))
 	if err != nil {
 		req.Reject(nil)
@@ -170,6 +171,7 @@ func (l *rdmaListener) acceptPeer(ctx context.Context, req verbs.Request, cfg en
 	}
 	c, err := h.Accept(ctx, l.ep, req, cfg)
 	if err != nil {
+		h.lost(err)
 		l.holder.drop(h)
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
@@ -32,7 +33,8 @@ type Route struct {
 	// Scheme names the kind of fabric in URLs, logs and errors. The routes of a client that have the same Scheme have the
 	// same Provider.
 	Scheme string
-	// Provider is the fabric's. nil: ONC RPC over TCP, without RDMA; Scheme then is "tcp".
+	// Provider is the fabric's. nil: ONC RPC over TCP, without RDMA; Scheme then is "tcp". Its type is comparable, as a
+	// pointer is: clients share the domains of equal Providers.
 	Provider verbs.Provider
 	// Address is "host:port", to dial or to bind.
 	Address string
@@ -58,7 +60,7 @@ func (r Route) String() string {
 	return s
 }
 
-// check reports why r cannot be used by anybody.
+// check reports why r is invalid.
 func (r *Route) check() error {
 	switch {
 	case r.Scheme == "" || r.Address == "":
@@ -67,13 +69,15 @@ func (r *Route) check() error {
 		return &RouteError{*r, errBadRoute("it has no provider")}
 	case r.Provider != nil && r.Scheme == schemeTCP:
 		return &RouteError{*r, errBadRoute("tcp is not the scheme of a provider")}
+	case r.Provider != nil && !reflect.ValueOf(r.Provider).Comparable():
+		return &RouteError{*r, errBadRoute(fmt.Sprintf("its provider is a %T, values of which cannot be compared: use a pointer", r.Provider))}
 	case r.Provider == nil && len(r.Options) > 0:
 		return &RouteError{*r, errBadRoute("tcp takes no options but local")}
 	}
 	return nil
 }
 
-// errBadRoute is a mistake of a resolver's.
+// errBadRoute reports an invalid Route from a resolver.
 type errBadRoute string
 
 func (e errBadRoute) Error() string { return "the resolver's route cannot be used: " + string(e) }

@@ -276,21 +276,27 @@ func TestNoRoute(t *testing.T) {
 	}
 }
 
+type uncomparable struct {
+	verbs.Provider
+	_ []int
+}
+
 // TestBadRoutes: what a resolver gives that cannot be used is an error, and no connection to something else.
 func TestBadRoutes(t *testing.T) {
 	p := newPatchy()
 	cause := errors.New("the file is gone")
 	for want, r := range map[string]*chosen{
-		"rdma://server:20049: the file is gone":           {err: cause},
-		"rdma://server:20049: there is no route to it":    {},
-		"tcp://server:1: the resolver's route":            {dial: []rpc.Route{{Scheme: "tcp", Address: "server:1", Provider: p}}},
-		"it has no provider":                              {dial: []rpc.Route{{Scheme: "iwarp", Address: "server:1"}}},
-		"it has no scheme or no address":                  {dial: []rpc.Route{{Provider: p, Address: "server:1"}}},
-		"cannot be used: it has no scheme or no address":  {dial: []rpc.Route{{Provider: p, Scheme: "patchy"}}},
-		"tcp takes no options but local":                  {dial: []rpc.Route{{Scheme: "tcp", Address: "server:1", Options: map[string]string{"a": "b"}}}},
-		"WithCredits(0): want 1 to 16384":                 {dial: []rpc.Route{{Scheme: "patchy", Provider: p, Address: "server:1", Settings: []rpc.ConnOption{rpc.WithCredits(0)}}}},
-		"WithInline: version 2 needs at least 4096":       {dial: []rpc.Route{{Scheme: "patchy", Provider: p, Address: "server:1", Settings: []rpc.ConnOption{rpc.WithInline(1024)}}}},
-		"option 1(nil): want one that a function of pack": {dial: []rpc.Route{{Scheme: "patchy", Provider: p, Address: "server:1", Settings: []rpc.ConnOption{nil}}}},
+		"rdma://server:20049: the file is gone":             {err: cause},
+		"rdma://server:20049: there is no route to it":      {},
+		"tcp://server:1: the resolver's route":              {dial: []rpc.Route{{Scheme: "tcp", Address: "server:1", Provider: p}}},
+		"values of which cannot be compared: use a pointer": {dial: []rpc.Route{{Scheme: "patchy", Provider: uncomparable{p, nil}, Address: "server:1"}}},
+		"it has no provider":                                {dial: []rpc.Route{{Scheme: "iwarp", Address: "server:1"}}},
+		"it has no scheme or no address":                    {dial: []rpc.Route{{Provider: p, Address: "server:1"}}},
+		"cannot be used: it has no scheme or no address":    {dial: []rpc.Route{{Provider: p, Scheme: "patchy"}}},
+		"tcp takes no options but local":                    {dial: []rpc.Route{{Scheme: "tcp", Address: "server:1", Options: map[string]string{"a": "b"}}}},
+		"WithCredits(0): want 1 to 16384":                   {dial: []rpc.Route{{Scheme: "patchy", Provider: p, Address: "server:1", Settings: []rpc.ConnOption{rpc.WithCredits(0)}}}},
+		"WithInline: version 2 needs at least 4096":         {dial: []rpc.Route{{Scheme: "patchy", Provider: p, Address: "server:1", Settings: []rpc.ConnOption{rpc.WithInline(1024)}}}},
+		"option 1(nil): want one that a function of pack":   {dial: []rpc.Route{{Scheme: "patchy", Provider: p, Address: "server:1", Settings: []rpc.ConnOption{nil}}}},
 	} {
 		r.listen = [][]rpc.Route{r.dial}
 		c := dial(t, anywhere, rpc.WithResolver(r))

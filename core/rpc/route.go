@@ -57,7 +57,7 @@ func (e *NoRouteError) Unwrap() []error {
 	return errs
 }
 
-// is reports whether the target's text says all that r's does.
+// is reports whether r adds nothing to t.
 func (r *Route) is(t Target) bool {
 	return r.Scheme == t.Scheme && r.Address == t.Address && r.Local == t.Local && r.Fabric == ""
 }
@@ -113,11 +113,11 @@ func follow(ctx context.Context, op string, t Target, o *connOptions, routes []R
 }
 
 // impassable reports whether err is one of a route, so that another may do: the provider cannot run here, or lacks the
-// device, the address or the permission, or nothing answers there. Whatever a peer has answered, a refusal by its program
+// device, the address or the permission, or nothing answers there, or the route does not carry what the client needs. Whatever a peer has answered, a refusal by its program
 // or an answer that came too late, is none of these.
 func impassable(err error) bool {
 	for _, e := range []error{
-		verbs.ErrUnavailable, verbs.ErrUnreachable, errors.ErrUnsupported, fs.ErrPermission,
+		errNoPrograms, verbs.ErrUnavailable, verbs.ErrUnreachable, errors.ErrUnsupported, fs.ErrPermission,
 		syscall.ENODEV, syscall.ENXIO, syscall.EADDRNOTAVAIL, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT,
 		syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.EHOSTUNREACH, syscall.ECONNREFUSED,
 	} {

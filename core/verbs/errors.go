@@ -19,9 +19,10 @@ var (
 	// ErrTooLong: a message was longer than the receive posted for it.
 	ErrTooLong = errors.New("verbs: message longer than the posted receive")
 	// ErrUnavailable: the provider cannot run on this machine, or there is no such device or local address, or the process
-	// may not use it. Errors of the operating system that say so need not wrap it.
+	// may not use it. Errors of the operating system that mean this need not wrap it. A provider reports this or ENODEV from
+	// Dial and Accept where the domain's device is gone for good: users then open another domain.
 	ErrUnavailable = errors.New("verbs: not available on this machine")
-	// ErrUnreachable: nothing that speaks for the address answers on this fabric, or the fabric itself refuses because
+	// ErrUnreachable: no host answers at the address on this fabric, or the fabric itself refuses because
 	// nothing listens there. ECONNREFUSED, EHOSTUNREACH and the like need not wrap it. A program that listens and refuses
 	// is a *RejectedError.
 	ErrUnreachable = errors.New("verbs: nothing listens there")
