@@ -99,7 +99,10 @@ func TestReadDir(t *testing.T) {
 						}
 					}
 				}
-				if n := len(r.s.streams.idle); n > 0 {
+				r.s.streams.mu.Lock() // the server sweeps them
+				n := len(r.s.streams.idle)
+				r.s.streams.mu.Unlock()
+				if n > 0 {
 					t.Errorf("%d streams left", n)
 				}
 			})
