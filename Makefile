@@ -1,7 +1,8 @@
 # Everything here does its own set-up on a fresh Debian 12 with Go, gcc and root.
 #
 #   make demo    the main job: a server and a client process, real files, all checked
-#   make test    all tests, the concurrent packages again under the race detector
+#   make test    all tests, the concurrent packages again under the race detector, what uses messages again with each message
+#                overwritten when its views end (-tags invariants)
 #   make lint    formatting, vet, staticcheck, a build without cgo, vet for other systems (make elsewhere)
 #   make race    every test under the race detector (slow)
 #   make soak    worlds of servers, clients and faults under simulated time, for SOAKTIME
@@ -53,6 +54,7 @@ test:
 	$(GO) test ./...
 	tools/race $(RACE)
 	RPCRDMA_SOAK_SEEDS=10000 $(GO) test -tags invariants ./test/soak ./test/hostile
+	$(GO) test -tags invariants ./core/rpc ./ulp/nfs/... ./props ./extensions/x/...
 	@set -e; for d in $(NESTED); do echo "$(GO) -C $$d test ./..."; $(GO) -C $$d test ./...; done
 
 race:

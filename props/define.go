@@ -1,7 +1,6 @@
 package props
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/rpcrdma/rpcrdma/core/ext"
@@ -52,8 +51,7 @@ func Enum[E ~uint8 | ~uint16 | ~uint32](id uint32, name string, def E, rules ...
 
 // Opaque defines a property that is bytes; its default is none. They are the extension's alone.
 func Opaque(id uint32, name string, rules ...Rule) Property[[]byte] {
-	return define(ext.Prop{ID: id, Name: name, Type: ext.Opaque}, []byte{}, encodeOpaque,
-		func(b []byte) []byte { return bytes.Clone(decodeOpaque(b)) }, rules)
+	return define(ext.Prop{ID: id, Name: name, Type: ext.Opaque}, []byte{}, encodeOpaque, decodeOpaque, rules)
 }
 
 // define panics where the default is no value of the property: that is a mistake in the program's text.

@@ -35,7 +35,7 @@ func Check(p ext.Prop, data []byte) error {
 	case ext.Bool:
 		r.Bool()
 	case ext.Opaque:
-		r.Opaque(uint32(maxLen(p)))
+		r.OpaqueView(uint32(maxLen(p)))
 	default:
 		return bad("its type is not known")
 	}

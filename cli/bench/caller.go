@@ -132,7 +132,7 @@ func (c *Caller) MaxReply() (reduced, whole int) {
 func (c *Caller) UnmarshalXDR(r *xdr.Reader) {
 	switch c.op {
 	case Echo:
-		c.got = c.check(r.Opaque(MaxPayload))
+		c.got = c.check(r.OpaqueView(MaxPayload))
 	case Read:
 		c.got = c.check(r.Bulk(MaxPayload))
 	case Write:

@@ -70,7 +70,7 @@ func ListenOptions() []rpc.ListenOption {
 func Register(s *rpc.Server, pattern *rpc.Buffer) {
 	all := pattern.Bytes()
 	echo := func(_ context.Context, r *rpc.Request) error {
-		b := r.Args.Opaque(MaxPayload)
+		b := r.Args.OpaqueView(MaxPayload)
 		r.Results.Opaque(b)
 		return r.Args.Err()
 	}

@@ -28,7 +28,7 @@ var callProc = &rpc.Proc{Program: echoProgram, Version: echoVersion, Number: 2, 
 func registerEcho(s *rpc.Server, more ...rpc.Method) {
 	s.Register(echoProgram, echoVersion, append(more, rpc.Method{Proc: callProc, Handler: callBack}, rpc.Method{Proc: echoProc, Handler: func(_ context.Context, r *rpc.Request) error {
 		want := r.Args.Uint32()
-		b := r.Args.Opaque(echoLimit)
+		b := r.Args.OpaqueView(echoLimit)
 		if r.Args.Err() != nil {
 			return r.Args.Err()
 		}
@@ -73,7 +73,7 @@ func (e *echoCall) MarshalXDR(w *xdr.Writer) {
 
 func (e *echoCall) MaxReply() (reduced, whole int) { return 4 + e.want + 3, 4 + e.want + 3 }
 
-func (e *echoCall) UnmarshalXDR(r *xdr.Reader) { e.got = bytes.Clone(r.Opaque(echoLimit)) }
+func (e *echoCall) UnmarshalXDR(r *xdr.Reader) { e.got = r.Opaque(echoLimit) }
 
 // runEcho makes one call each: long there, long back, long both ways, short both ways. Then it has the server call
 // back.

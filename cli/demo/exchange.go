@@ -363,6 +363,6 @@ type seen struct{ values []string }
 
 func (s *seen) UnmarshalXDR(r *xdr.Reader) {
 	for range min(r.Uint32(), 64) {
-		s.values = append(s.values, string(r.Opaque(1<<10)))
+		s.values = append(s.values, r.String(1<<10))
 	}
 }

@@ -60,7 +60,7 @@ func readBack(stream []byte, moved []xdr.Moved, vs []value) error {
 			}
 			continue
 		case 'o':
-			got = r.Opaque(1 << 30)
+			got = r.OpaqueView(1 << 30)
 		case 'b':
 			got = r.Bulk(1 << 30)
 		}

@@ -17,7 +17,7 @@
 // responder too: backward.go has what differs. Extensions: extend.go (their life on a connection), session.go (the goroutine that
 // they are called on), extconn.go (what they have of the connection), operation.go (what comes), outbound.go (what they
 // send), proptable.go, await.go (what they wait for), change.go (what they ask for: sizes, credits), gate.go; wrap.go and pieces.go (RPC messages in operations). With -tags
-// invariants an endpoint that ends panics unless everything has come back
+// invariants memory that comes back is overwritten, and an endpoint that ends panics unless everything has come back
 // (invariants_on.go).
 //
 // Ownership. One mutex per Conn guards its state and covers every Post, so the order of

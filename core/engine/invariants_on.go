@@ -2,18 +2,24 @@
 
 package engine
 
-import "fmt"
+import (
+	"fmt"
 
-// With -tags invariants memory is poisoned as it comes back, and an endpoint that ends
+	"github.com/rpcrdma/rpcrdma/core/transport"
+)
+
+// With -tags invariants memory of chunks, receives and replies is poisoned as it comes back, and an endpoint that ends
 // panics where anything is left in its pools, tables and lists.
 const invariants = true
 
-func (m *memory) poison() {
-	b := m.reg.Bytes()
-	for i := range b {
-		b[i] = 0xdb
-	}
-}
+func (m *memory) poison() { transport.Poison(m.reg.Bytes()) }
+
+// received is the memory of a receive, which is poisoned before it is posted again.
+type received struct{ b []byte }
+
+func receivedIn(b []byte) received { return received{b} }
+
+func (r received) poison() { transport.Poison(r.b) }
 
 // mustBeEmpty is called when nobody uses e any more.
 func (e *Endpoint) mustBeEmpty() {

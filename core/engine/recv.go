@@ -23,12 +23,14 @@ type inbound struct {
 type buffer struct {
 	in *inbound
 	id uint32
+	received
 }
 
 func (b *buffer) put() {
 	if b.in == nil {
 		return
 	}
+	b.poison()
 	if pool := b.in.c.ep.recv; pool != nil {
 		pool.Put(b.id)
 	} else {
@@ -40,7 +42,7 @@ func (b *buffer) put() {
 // received takes one message: readable, well-formed, allowed now, in this order.
 func (in *inbound) received(cp *verbs.Completion) {
 	c := in.c
-	buf := buffer{in, cp.BufID}
+	buf := buffer{in, cp.BufID, receivedIn(cp.Buf)}
 	if c.ep.recv == nil {
 		buf.id = uint32(cp.ID)
 		if r := in.own.took(buf.id); r != nil {

@@ -130,6 +130,7 @@ func callOf(t *transport.Call) *call {
 func (call *call) Release() {
 	call.dropMemory()
 	call.dropGrown()
+	transport.Poison(call.inline)
 }
 
 // keepInline is the most of a call's memory for inline replies that is worth keeping.

@@ -56,7 +56,7 @@ func newDuplex(t testing.TB, url string, opts ...any) *duplex {
 			return d.back.Bind(r.Peer())
 		}},
 		rpc.Method{Proc: procNudge, Handler: func(ctx context.Context, r *rpc.Request) error {
-			in := append(blob(nil), r.Args.Opaque(4096)...)
+			in := blob(r.Args.Opaque(4096))
 			if err := d.back.Bind(r.Peer()); err != nil {
 				return err
 			}

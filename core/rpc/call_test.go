@@ -36,7 +36,7 @@ var (
 type blob []byte
 
 func (b blob) MarshalXDR(w *xdr.Writer)    { w.Opaque(b) }
-func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.Opaque(64<<20)...) }
+func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.OpaqueView(64<<20)...) }
 
 // bulk is opaque<>, eligible.
 type bulk []byte
@@ -116,7 +116,7 @@ func programs(opts ...rpc.ServerOption) *fixture {
 	f.srv = rpc.NewServer(opts...)
 	f.srv.Register(program, 1,
 		rpc.Method{Proc: procEcho, Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
-			b := r.Args.Opaque(64 << 20)
+			b := r.Args.OpaqueView(64 << 20)
 			if err := r.Args.Done(); err != nil {
 				return err
 			}

@@ -279,7 +279,7 @@ type invocation struct {
 var invocations = sync.Pool{New: func() any { return new(invocation) }}
 
 // Call calls proc and waits for its results. args and results may be nil. Bulk results go where
-// options say; views into anything else are valid only during UnmarshalXDR. The error's type tells
+// options say. Views (xdr.Reader) of anything else are valid until results.UnmarshalXDR returns. The error's type tells
 // which layer it comes from; in each case the caller's memory is its own again.
 func (c *Client) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, results xdr.Unmarshaler, opts ...CallOption) error {
 	inv := invocations.Get().(*invocation)

@@ -14,6 +14,9 @@
 // Bulk data is placed, not copied: rpc.Into names where a result is to land, a handler's
 // Request.Buffer is registered memory that leaves from where it lies.
 //
+// Messages lie in memory that carries others afterwards. What a handler, or an UnmarshalXDR, reads by a method of xdr.Reader
+// whose name does not end in View is a copy, which may be kept; views, which Bulk returns too, end when it returns.
+//
 // A Backchannel calls a client from its server, on the connection that the client made; the client serves such
 // calls by WithPrograms.
 //

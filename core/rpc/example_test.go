@@ -24,7 +24,7 @@ var Greet = &rpc.Proc{
 type Name string
 
 func (n Name) MarshalXDR(w *xdr.Writer)    { w.String(string(n)) }
-func (n *Name) UnmarshalXDR(r *xdr.Reader) { *n = Name(append([]byte(nil), r.String(255)...)) }
+func (n *Name) UnmarshalXDR(r *xdr.Reader) { *n = Name(r.String(255)) }
 
 // A server, a client, and a call.
 func Example() {
@@ -76,7 +76,8 @@ type Count uint32
 func (n Count) MarshalXDR(w *xdr.Writer)    { w.Uint32(uint32(n)) }
 func (n *Count) UnmarshalXDR(r *xdr.Reader) { *n = Count(r.Uint32()) }
 
-// Data is an opaque that may be moved. What it reads lies where rpc.Into said.
+// Data is an opaque that may be moved. What it reads lies where rpc.Into said; without it, it is a view that ends with
+// UnmarshalXDR.
 type Data []byte
 
 func (d Data) MarshalXDR(w *xdr.Writer)    { w.BulkOpaque(d) }

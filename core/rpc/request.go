@@ -18,15 +18,17 @@ var (
 	ErrSystem error = rpcmsg.ErrSystem
 )
 
-// Request is one call at its server; valid until the handler returns, with all that it hands out.
+// Request is one call at its server. It is valid until the handler returns, with all that it hands out but Peer: its memory
+// serves another call then. What a handler keeps of Args is a copy as long as it was read by methods of xdr.Reader whose name does
+// not end in View; of Cred, Verf, Attached and what Args.Bulk returns, which are views, it keeps copies of its own.
 type Request struct {
 	XID                    uint32
 	Program, Version, Proc uint32
-	Cred, Verf             rpcmsg.Auth
+	Cred, Verf             rpcmsg.Auth // their Bodies are views; Auth.Clone
 	Args                   *xdr.Reader // at the arguments; bulk items lie where they were placed
 	Results                *xdr.Writer // behind the reply's header
 	Method                 *Method
-	// Identity is the caller as the mechanism of its flavor knows it (WithAuthFlavor); nil: there is none.
+	// Identity is the caller as the mechanism of its flavor knows it (WithAuthFlavor); nil: there is none. It may be kept.
 	Identity any
 
 	ctx      context.Context

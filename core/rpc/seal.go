@@ -94,7 +94,7 @@ func (inv *invocation) unseal(call *transport.Call) error {
 	}
 	s := inv.sealed
 	var err error
-	if s.results, err = inv.auth.Unwrap(&inv.head, s.results[:0], inv.reader.Rest()); err != nil {
+	if s.results, err = inv.auth.Unwrap(&inv.head, s.results[:0], inv.reader.RestView()); err != nil {
 		return err
 	}
 	inv.reader.Reset(s.results, call.Moved)
@@ -130,7 +130,7 @@ func (r *Request) authenticate(s *Server, stream []byte) error {
 	if !wrapped {
 		return nil
 	}
-	args, err := r.mech.Unwrap(h, r.Identity, nil, r.Args.Rest()) // without what was moved by itself: that fails
+	args, err := r.mech.Unwrap(h, r.Identity, nil, r.Args.RestView()) // without what was moved by itself: that fails
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrGarbageArgs, err) // RFC 2203 §5.3.3.4.2
 	}
@@ -140,7 +140,7 @@ func (r *Request) authenticate(s *Server, stream []byte) error {
 
 // control lets the mechanism answer a call of its own, such as those that make an RPCSEC_GSS context.
 func (r *Request) control() {
-	results, err := r.mech.(rpcmsg.Controller).Control(&r.head, r.Identity, r.Args.Rest())
+	results, err := r.mech.(rpcmsg.Controller).Control(&r.head, r.Identity, r.Args.RestView())
 	if err == nil && len(results)%4 != 0 {
 		err = errWrapped
 	}

@@ -47,7 +47,7 @@ func cover(dst, key, b []byte) []byte {
 
 func uncover(dst, key, b []byte) ([]byte, error) {
 	r := xdr.NewReader(b)
-	c, sum := r.Opaque(1<<24), r.Opaque(32)
+	c, sum := r.OpaqueView(1<<24), r.OpaqueView(32)
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *toyServer) Accept(h *rpcmsg.CallHeader, signed []byte) (any, error) {
 	} else {
 		s.seen[k] = true
 	}
-	return toyIdentity{string([]byte(user)), wraps}, nil
+	return toyIdentity{user, wraps}, nil
 }
 
 func (s *toyServer) key(id any) []byte { return s.keys[id.(toyIdentity).user] }

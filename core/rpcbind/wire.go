@@ -68,9 +68,9 @@ func (m *Mapping) MarshalXDR(w *xdr.Writer) {
 func (m *Mapping) UnmarshalXDR(r *xdr.Reader) {
 	m.Program = r.Uint32()
 	m.Version = r.Uint32()
-	m.Netid = strings.Clone(r.String(maxNetid))
-	m.Addr = strings.Clone(r.String(maxAddr))
-	m.Owner = strings.Clone(r.String(maxOwner))
+	m.Netid = r.String(maxNetid)
+	m.Addr = r.String(maxAddr)
+	m.Owner = r.String(maxOwner)
 }
 
 // mappings is rpcblist, the result of DUMP.
@@ -163,7 +163,7 @@ func (v *flag) UnmarshalXDR(r *xdr.Reader) { *v = flag(r.Bool()) }
 type text string
 
 func (v text) MarshalXDR(w *xdr.Writer)    { w.String(string(v)) }
-func (v *text) UnmarshalXDR(r *xdr.Reader) { *v = text(strings.Clone(r.String(maxAddr))) }
+func (v *text) UnmarshalXDR(r *xdr.Reader) { *v = text(r.String(maxAddr)) }
 
 // UniversalAddr writes an address as RFC 5665 §5.2.3 has it: "192.0.2.1.78.81", "2001:db8::1.78.81".
 // Scopes are not part of it.

@@ -1,6 +1,7 @@
 package rpcmsg
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -22,8 +23,8 @@ const (
 // MaxAuthBody bounds the body of a credential or verifier (RFC 5531 §8.2).
 const MaxAuthBody = 400
 
-// Auth is an opaque_auth: a credential or a verifier. The zero value is AUTH_NONE. The
-// Body of a parsed one is a view into the message.
+// Auth is an opaque_auth: a credential or a verifier. The zero value is AUTH_NONE. The Body of a parsed one is a view, as of
+// xdr.Reader: valid as long as the message, in a handler until it returns. Clone makes one that may be kept.
 type Auth struct {
 	Flavor Flavor
 	Body   []byte
@@ -42,8 +43,11 @@ func (a *Auth) Append(w *xdr.Writer) {
 // Parse reads an opaque_auth; faults stick in r.
 func (a *Auth) Parse(r *xdr.Reader) {
 	a.Flavor = Flavor(r.Uint32())
-	a.Body = r.Opaque(MaxAuthBody)
+	a.Body = r.OpaqueView(MaxAuthBody)
 }
+
+// Clone is a copy of a whose Body is its own.
+func (a *Auth) Clone() Auth { return Auth{Flavor: a.Flavor, Body: bytes.Clone(a.Body)} }
 
 // Len is the number of bytes Append appends.
 func (a *Auth) Len() int { return 8 + len(a.Body) + (-len(a.Body) & 3) }
@@ -93,7 +97,8 @@ var ErrDiscard = errors.New("rpcmsg: call discarded")
 // and with the credential is encoded, Verf, the arguments are encoded, Wrap; a reply: its header
 // is parsed, Check, Unwrap, its results are decoded. AppendCall does the first part.
 //
-// Methods may be called from several goroutines; those about one call are called one after the other.
+// Methods may be called from several goroutines; those about one call are called one after the other. Of a message that
+// came they get views, which are valid until they return: signed, the Bodies of reply, results.
 type ClientAuth interface {
 	// Cred fills h.Cred; its body is not changed until the call is encoded.
 	Cred(h *CallHeader) error
@@ -111,7 +116,9 @@ type ClientAuth interface {
 	Unwrap(h *CallHeader, dst, results []byte) ([]byte, error)
 }
 
-// ServerAuth is a mechanism at the server, for the calls of one flavor.
+// ServerAuth is a mechanism at the server, for the calls of one flavor. Of a message that came its methods get views, which
+// are valid until they return: signed, args, the Bodies of h. An identity that holds something of them has a copy: it may be
+// kept for minutes, by the duplicate request cache.
 type ServerAuth interface {
 	Flavor() Flavor
 	// Accept verifies credential and verifier of h; signed is as in ClientAuth. The identity is the

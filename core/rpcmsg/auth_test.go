@@ -163,7 +163,7 @@ func TestAllocs(t *testing.T) {
 			call = CallHeader{XID: 1, Cred: cred}
 			call.Append(&w)
 			r.Reset(w.Bytes(), nil)
-			if call.Parse(&r) != nil || got.Parse(call.Cred.Body) != nil {
+			if call.Parse(&r) != nil || got.ParseView(call.Cred.Body) != nil {
 				t.Fatal("call")
 			}
 			w.Reset()

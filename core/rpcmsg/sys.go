@@ -2,6 +2,7 @@ package rpcmsg
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
@@ -15,7 +16,7 @@ const (
 // Sys is the body of an AUTH_SYS credential (RFC 5531 Appendix A).
 type Sys struct {
 	Stamp    uint32
-	Machine  string // of a parsed one: a view into the message
+	Machine  string
 	UID, GID uint32
 	GIDs     []uint32
 }
@@ -37,12 +38,19 @@ func (s *Sys) Append(w *xdr.Writer) {
 	}
 }
 
-// Parse reads a body, the whole of it, into s; it reuses s.GIDs.
+// Parse reads a body, the whole of it, into s; it reuses s.GIDs. s refers to nothing of body.
 func (s *Sys) Parse(body []byte) error {
+	err := s.ParseView(body)
+	s.Machine = strings.Clone(s.Machine)
+	return err
+}
+
+// ParseView is Parse without the copy of the name: s.Machine is a view, which is valid as long as body.
+func (s *Sys) ParseView(body []byte) error {
 	var r xdr.Reader
 	r.Reset(body, nil)
 	s.Stamp = r.Uint32()
-	s.Machine = r.String(MaxMachine)
+	s.Machine = r.StringView(MaxMachine)
 	s.UID = r.Uint32()
 	s.GID = r.Uint32()
 	s.GIDs = s.GIDs[:0]
@@ -95,7 +103,7 @@ var _ ClientAuth = (*Plain)(nil)
 
 // PlainServer is the ServerAuth of AUTH_NONE, whose identity is nil, and of AUTH_SYS, whose
 // identity is a *Sys. It takes the caller's word for it, which is all that these flavors have. A
-// server that must not allocate calls Sys.Parse itself.
+// server that must not allocate calls Sys.ParseView itself.
 type PlainServer Flavor
 
 func (p PlainServer) Flavor() Flavor { return Flavor(p) }

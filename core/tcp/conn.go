@@ -162,6 +162,7 @@ func (r *request) Memory(n int) (*transport.Memory, error) {
 // Drop implements transport.Responder.
 func (r *request) Drop() {
 	r.Results.DropBulk()
+	transport.Poison(r.Stream)
 	r.c.leave()
 }
 
@@ -210,6 +211,7 @@ func (c *conn) write() {
 			c.message(obs.ReplySent, xidOf(&r.Results), int(n))
 		}
 		c.wbuf = appendRecord(kept(c.wbuf), &r.Results)
+		transport.Poison(r.Stream)
 		c.conn.SetWriteDeadline(time.Now().Add(writeWait))
 		if _, err := c.conn.Write(c.wbuf); err != nil {
 			c.conn.Close() // the reader ends the connection

@@ -83,7 +83,9 @@ func (p *CallPool) Get() *Call {
 // then the connection keeps it until its reply comes, and frees it.
 func (c *Call) Free() {
 	if c.State != nil {
-		c.State.Release()
+		c.State.Release() // poisons its memory itself
+	} else {
+		Poison(c.Stream)
 	}
 	c.Msg.DropBulk()
 	clear(c.Into)

@@ -9,6 +9,11 @@
 // Ownership. A Call belongs to its caller, except during Link.Do, and except after Do returned an *OrphanError: then it
 // belongs to the connection. A Request belongs to the server from Service.Serve until Reply or Drop.
 //
+// Views. What a Reader of a Call's or a Request's Stream and Moved returns as a view ends with Free, Reply or Drop. Implementations
+// use that memory again. With -tags invariants they call Poison on it first, and tcp does so on memory that it leaves to the garbage
+// collector: a program that keeps a view fails over each transport. Memory that an extension has lent for a message is the extension's,
+// and is left as it is.
+//
 // No program, procedure or binding enters here, no header of any protocol, no goroutine, no I/O. An error that only one
 // implementation can return is declared there: *engine.TransportError, engine.ErrVersion.
 // Imports: xdr, obs, verbs (for Stats).

@@ -127,7 +127,7 @@ func oneHandle(h uint32, have bool, s Segment) (uint32, bool) {
 func (h *Header) parseLists(r *xdr.Reader) Reason {
 	chunks, run := 0, 0
 	for r.Bool() {
-		b := r.Fixed(4 + segLen)
+		b := r.FixedView(4 + segLen)
 		if b == nil {
 			return 0 // r has the fault
 		}
@@ -173,7 +173,7 @@ func (h *Header) parseChunk(r *xdr.Reader) (Chunk, Reason) {
 	if n > MaxSegments {
 		return nil, TooManySegments
 	}
-	b := r.Fixed(n * segLen)
+	b := r.FixedView(n * segLen)
 	at := len(h.segs)
 	for ; len(b) > 0; b = b[segLen:] {
 		h.segs = append(h.segs, segmentAt(b))

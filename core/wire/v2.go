@@ -72,7 +72,7 @@ func (h *Header) parseV2(r *xdr.Reader) Reason {
 	case Optional:
 		h.parseDirection(r)
 		h.OptType = r.Uint32()
-		h.OptInfo = r.Opaque(MaxOpaque)
+		h.OptInfo = r.OpaqueView(MaxOpaque)
 		return 0
 	case ConnProp, ReqProp, RespProp, UpdProp:
 		return h.parsePropBody(r)
@@ -257,7 +257,7 @@ func appendProps(b []byte, ps []Property) []byte {
 
 func parseProps(r *xdr.Reader, into []Property) []Property {
 	for n := r.Count(MaxProps, 8); n > 0; n-- {
-		p := Property{ID: r.Uint32(), Data: r.Opaque(MaxOpaque)}
+		p := Property{ID: r.Uint32(), Data: r.OpaqueView(MaxOpaque)}
 		if r.Err() != nil {
 			break
 		}

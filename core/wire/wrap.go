@@ -81,7 +81,7 @@ func cutInfo(b []byte, cut int) (info, rest []byte, err error) {
 	}
 	var r xdr.Reader
 	r.Reset(b, nil)
-	info = r.Opaque(MaxOpaque)
+	info = r.OpaqueView(MaxOpaque)
 	if err := r.Err(); err != nil {
 		return nil, nil, err
 	}

@@ -6,5 +6,9 @@
 // DDP-eligible). The Writer records it as (position, bytes); the Reader finds it again, by
 // position (Read chunks) or in order (Write chunks), or inline when it was not moved.
 //
+// What a Reader returns is a copy that may be kept, unless the method's name ends in View, or it is Bulk, Relay or Ahead: these
+// return views, which are valid as long as the message is (see Reader). Code that counts allocations uses them. With
+// -tags invariants core/rpc and its transports overwrite a message when its views end.
+//
 // No reflection, no io.Reader, no RPC and no chunk lists enter here. Imports nothing of ours.
 package xdr

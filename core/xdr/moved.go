@@ -18,34 +18,35 @@ type Moved struct {
 	Loose bool
 }
 
-// Bulk reads a variable opaque that a binding may move, of at most bound bytes: from
-// its chunk, or inline. The result is a view; with a destination it is in there.
+// Bulk reads a variable opaque that a binding may move, of at most bound bytes: from its chunk, or inline. With a
+// destination the result lies there, in memory of the caller's, who may keep it. Otherwise it is a view, valid as those of
+// OpaqueView: a copy would defeat the purpose of placing bulk data. slices.Clone makes one that may be kept.
 func (r *Reader) Bulk(bound uint32) []byte {
 	n, ok := r.length(bound)
 	if !ok || r.taken == len(r.moved) {
-		return r.Fixed(n)
+		return r.FixedView(n)
 	}
 	m := &r.moved[r.taken]
 	switch {
 	case m.Position == r.Position():
 		return r.movedItem(n)
 	case m.Position != InOrder:
-		return r.Fixed(n)
+		return r.FixedView(n)
 	case len(m.Data) > 0:
 		return r.movedItem(n)
 	}
 	r.taken++
 	if m.Into == nil {
-		return r.Fixed(n)
+		return r.FixedView(n)
 	}
 	if n > len(m.Into) && m.Loose {
-		return r.Fixed(n)
+		return r.FixedView(n)
 	}
 	if n > len(m.Into) {
 		r.Fail(ErrBounds)
 		return nil
 	}
-	b := r.Fixed(n)
+	b := r.FixedView(n)
 	if r.err != nil {
 		return nil
 	}

@@ -65,7 +65,7 @@ func (it item) check(r *Reader) error {
 	case 4:
 		same = r.Bool() == (it.n&1 != 0)
 	case 5:
-		same = bytes.Equal(r.Fixed(len(it.b)), it.b)
+		same = bytes.Equal(r.FixedView(len(it.b)), it.b)
 	case 6:
 		same = bytes.Equal(r.Opaque(20), it.b)
 	case 7:

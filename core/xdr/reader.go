@@ -24,8 +24,14 @@ var (
 type Unmarshaler interface{ UnmarshalXDR(r *Reader) }
 
 // Reader is a cursor over one XDR stream. The first fault sticks: after it every
-// method returns zero values, and Err tells what it was. What it returns by
-// reference are views into the stream or into moved items.
+// method returns zero values, and Err returns it.
+//
+// String, Opaque, Fixed and Rest return memory of their own, which the caller may keep and change. StringView,
+// OpaqueView, FixedView, RestView, Bulk, Relay and Ahead return views: memory of the stream, or of moved items, that the owner of
+// the Reader uses again. A view is valid as long as that owner specifies. For the Args of an rpc.Request that is until the
+// handler returns, for the results of a call until UnmarshalXDR returns, for a value or body that was passed in as
+// a slice as long as that slice. After that it holds other bytes, those of another message as a rule. A view must not be
+// written to. The same holds for what a value that reads itself keeps of a view.
 type Reader struct {
 	buf   []byte
 	off   int
@@ -62,8 +68,11 @@ func (r *Reader) Position() int { return r.off + r.extra }
 // Remaining is the number of bytes of the stream not yet consumed.
 func (r *Reader) Remaining() int { return len(r.buf) - r.off }
 
-// Rest takes what is left of the stream.
-func (r *Reader) Rest() []byte { return r.take(len(r.buf) - r.off) }
+// Rest reads what is left of the stream: a copy, as of Opaque.
+func (r *Reader) Rest() []byte { return own(r.RestView()) }
+
+// RestView is Rest without the copy: a view.
+func (r *Reader) RestView() []byte { return r.take(len(r.buf) - r.off) }
 
 // Unread is the bytes of the unreduced stream not yet consumed, moved items with their round-up.
 func (r *Reader) Unread() int {
@@ -75,7 +84,8 @@ func (r *Reader) Unread() int {
 }
 
 // Ahead calls f with the next bytes of the unreduced stream, n at most, in runs; nothing is consumed. However a
-// message was cut into stream and moved items, the bytes are the same. Items without a position are left out.
+// message was cut into stream and moved items, the bytes are the same. Items without a position are left out. A run is a
+// view that is valid until f returns.
 func (r *Reader) Ahead(n int, f func([]byte)) {
 	run := func(b []byte) {
 		if b = b[:min(n, len(b))]; len(b) > 0 {
@@ -182,9 +192,12 @@ func (r *Reader) Count(bound uint32, size int) int {
 	return int(n)
 }
 
-// Fixed reads n opaque bytes (RFC 4506 §4.9): a view into the stream. What the
-// round-up bytes hold is not looked at: libtirpc sends what was in its buffer.
-func (r *Reader) Fixed(n int) []byte {
+// Fixed reads n opaque bytes (RFC 4506 §4.9): a copy, as of Opaque. The round-up bytes may have any value: libtirpc
+// sends those that its buffer held.
+func (r *Reader) Fixed(n int) []byte { return own(r.FixedView(n)) }
+
+// FixedView is Fixed without the copy: a view.
+func (r *Reader) FixedView(n int) []byte {
 	b := r.take(n)
 	r.take(-n & 3)
 	if r.err != nil {
@@ -193,9 +206,13 @@ func (r *Reader) Fixed(n int) []byte {
 	return b
 }
 
-// Opaque reads a variable opaque of at most bound bytes (RFC 4506 §4.10): a view. One that a Read
-// chunk moved is refused: no binding allows it (RFC 8166 §6.1).
-func (r *Reader) Opaque(bound uint32) []byte {
+// Opaque reads a variable opaque of at most bound bytes (RFC 4506 §4.10): a copy, which is allocated when bound and
+// stream are known to hold its length. It is nil after a fault only; an opaque of no bytes is empty and not nil. One that a
+// Read chunk moved is a fault, ErrChunk: no binding allows it (RFC 8166 §6.1).
+func (r *Reader) Opaque(bound uint32) []byte { return own(r.OpaqueView(bound)) }
+
+// OpaqueView is Opaque without the copy: a view.
+func (r *Reader) OpaqueView(bound uint32) []byte {
 	n, ok := r.length(bound)
 	if !ok {
 		return nil
@@ -204,14 +221,28 @@ func (r *Reader) Opaque(bound uint32) []byte {
 		r.Fail(ErrChunk)
 		return nil
 	}
-	return r.Fixed(n)
+	return r.FixedView(n)
 }
 
-// String reads a string of at most bound bytes (RFC 4506 §4.11) as a view: it is
-// valid as long as the stream.
-func (r *Reader) String(bound uint32) string {
-	b := r.Opaque(bound)
+// String reads a string of at most bound bytes (RFC 4506 §4.11): a copy, allocated as that of Opaque. RFC 4506 calls it ASCII;
+// any byte is accepted.
+func (r *Reader) String(bound uint32) string { return string(r.OpaqueView(bound)) }
+
+// StringView is String without the copy: a view, which changes when the memory is used again, although it is a
+// string. As a key of a map it corrupts the map. strings.Clone makes one that may be kept.
+func (r *Reader) StringView(bound uint32) string {
+	b := r.OpaqueView(bound)
 	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// own is a copy of b; nil stays nil.
+func own(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	c := make([]byte, len(b))
+	copy(c, b)
+	return c
 }
 
 func (r *Reader) length(bound uint32) (int, bool) {

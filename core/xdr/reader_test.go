@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"unsafe"
 )
 
 func TestReader(t *testing.T) {
@@ -68,7 +69,8 @@ func TestSticky(t *testing.T) {
 	r.Fail(ErrChunk)
 	if r.Uint32() != 0 || r.Int32() != 0 || r.Uint64() != 0 || r.Int64() != 0 || r.Bool() ||
 		r.Count(9, 1) != 0 || r.Fixed(1) != nil || r.Opaque(9) != nil || r.Bulk(9) != nil ||
-		r.String(9) != "" || r.Rest() != nil {
+		r.String(9) != "" || r.Rest() != nil || r.FixedView(1) != nil || r.OpaqueView(9) != nil ||
+		r.StringView(9) != "" || r.RestView() != nil {
 		t.Error("a value after the fault")
 	}
 	if r.Err() != ErrValue || r.Done() != ErrValue || r.Offset() != 4 {
@@ -76,17 +78,67 @@ func TestSticky(t *testing.T) {
 	}
 }
 
-// TestViews: what is handed out cannot be appended into the next item.
+// TestViews: a view lies in the stream, and cannot be appended into the next item.
 func TestViews(t *testing.T) {
-	b := []byte{0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 9}
-	r := NewReader(b)
-	v := r.Opaque(4)
-	_ = append(v, 1, 2, 3, 4, 5)
-	if r.Uint32() != 9 {
-		t.Error("an append to a view changed the stream")
+	for name, read := range map[string]func(*Reader) []byte{
+		"opaque": func(r *Reader) []byte { return r.OpaqueView(4) },
+		"bulk":   func(r *Reader) []byte { return r.Bulk(4) },
+		"fixed":  func(r *Reader) []byte { r.Uint32(); return r.FixedView(1) },
+	} {
+		b := []byte{0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 9}
+		r := NewReader(b)
+		v := read(r)
+		_ = append(v, 1, 2, 3, 4, 5)
+		if r.Uint32() != 9 {
+			t.Errorf("%s: an append to a view changed the stream", name)
+		}
+		if &v[0] != &b[4] {
+			t.Errorf("%s: not a view", name)
+		}
 	}
-	if &v[0] != &b[4] {
-		t.Error("not a view")
+	b := []byte{0, 0, 0, 1, 7, 0, 0, 0}
+	r := NewReader(b)
+	if s := r.StringView(4); unsafe.StringData(s) != &b[4] {
+		t.Error("string: not a view")
+	}
+	if v := NewReader(b).RestView(); &v[0] != &b[0] {
+		t.Error("rest: not a view")
+	}
+}
+
+// TestCopies: what is not called a view stays as it is when the stream is overwritten.
+func TestCopies(t *testing.T) {
+	b := []byte{0, 0, 0, 2, 'h', 'i', 0, 0, 0, 0, 0, 1, 7, 0, 0, 0, 8, 0, 0, 0, 9}
+	r := NewReader(b)
+	s, o, f, rest := r.String(4), r.Opaque(4), r.Fixed(1), r.Rest()
+	if err := r.Done(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range b {
+		b[i] = 0xdb
+	}
+	if s != "hi" || !bytes.Equal(o, []byte{7}) || !bytes.Equal(f, []byte{8}) || !bytes.Equal(rest, []byte{9}) {
+		t.Errorf("%q %v %v %v: of the stream as it is now", s, o, f, rest)
+	}
+	r = NewReader(make([]byte, 8))
+	if o, rest := r.Opaque(4), r.Rest(); o == nil || len(o) != 0 || len(rest) != 4 || cap(o) != 0 {
+		t.Errorf("an empty opaque is %#v with room for %d bytes", o, cap(o))
+	}
+}
+
+// TestCopyBounded: a length that the stream does not hold allocates nothing.
+func TestCopyBounded(t *testing.T) {
+	in := []byte{0x7f, 0xff, 0xff, 0xff, 1, 2, 3, 4}
+	var r Reader
+	for name, read := range map[string]func(){
+		"opaque": func() { r.Opaque(math.MaxUint32) },
+		"string": func() { _ = r.String(math.MaxUint32) },
+		"fixed":  func() { r.Fixed(1 << 30) },
+		"bound":  func() { r.Opaque(4) },
+	} {
+		if n := testing.AllocsPerRun(10, func() { r.Reset(in, nil); read() }); n != 0 || r.Err() == nil {
+			t.Errorf("%s: %v allocations, %v", name, n, r.Err())
+		}
 	}
 }
 

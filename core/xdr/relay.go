@@ -8,13 +8,14 @@ import (
 // Item is a bulk item of a stream that is passed on as it is: what a relay knows of it without knowing the rest.
 type Item struct {
 	Off     int    // of its content in the stream; its length word stands before
-	Data    []byte // the content, without round-up
+	Data    []byte // the content, without round-up; of Reader.Relay: a view
 	Inline  bool   // the content and its round-up stand in the stream too, at Off; else they are left out
 	Mem     any    // as of Bulk
 	Release func() // as of Bulk
 }
 
-// Relay takes what is left of the stream, as a view, and appends its bulk items to dst.
+// Relay takes what is left of the stream and appends its bulk items to dst. Stream and items are views, as of RestView: they
+// are passed on before they end, or copied.
 //
 // next finds them: it reads up to the length word of the next item from a Reader that stands behind the one before, and
 // returns false where there is none. Without next they are those that were moved, by their positions; items

@@ -62,7 +62,7 @@ func TestRelay(t *testing.T) {
 				if i == len(offs) {
 					return false
 				}
-				r.Fixed(offs[i] - 4 - r.Position())
+				r.FixedView(offs[i] - 4 - r.Position())
 				i++
 				return true
 			}

@@ -114,8 +114,8 @@ func TestAllocs(t *testing.T) {
 		r.Reset(w.Bytes(), moved)
 		r.Uint32()
 		r.Uint64()
-		_ = r.String(255)
-		r.Opaque(7)
+		_ = r.StringView(255)
+		r.OpaqueView(7)
 		r.Bulk(100)
 		r.Bool()
 		if r.Done() != nil {
@@ -141,6 +141,6 @@ func BenchmarkRead(b *testing.B) {
 		for range 10 {
 			r.Uint32()
 		}
-		r.Opaque(40)
+		r.OpaqueView(40)
 	}
 }

@@ -103,7 +103,7 @@ func (h *house) register() {
 		rpc.Method{Proc: procedures["BIND"], Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
 			return h.back.Bind(r.Peer())
 		}},
-		method("ECHO", true, func(_ context.Context, r *rpc.Request) { r.Results.Opaque(r.Args.Opaque(most)) }),
+		method("ECHO", true, func(_ context.Context, r *rpc.Request) { r.Results.Opaque(r.Args.OpaqueView(most)) }),
 		method("READ", true, func(_ context.Context, r *rpc.Request) { r.Results.BulkOpaque(pattern(int(r.Args.Uint32()))) }),
 		method("WRITE", true, func(_ context.Context, r *rpc.Request) { r.Results.Opaque(r.Args.Bulk(most)) }),
 		method("PAIR", true, func(_ context.Context, r *rpc.Request) {
@@ -123,7 +123,7 @@ func (h *house) register() {
 			r.Results.Opaque(b)
 		}),
 		method("HOLD", false, func(ctx context.Context, r *rpc.Request) {
-			b := r.Args.Opaque(most)
+			b := r.Args.OpaqueView(most)
 			h.held <- struct{}{}
 			select {
 			case <-h.release:
@@ -181,14 +181,14 @@ func (s *results) UnmarshalXDR(r *xdr.Reader) {
 		}
 		s.all = append(s.all, r.Bulk(most)...)
 	case "JOIN":
-		s.all = append(s.all, r.Opaque(most)...)
+		s.all = append(s.all, r.OpaqueView(most)...)
 		r.Uint32()
-		s.all = append(s.all, r.Opaque(most)...)
+		s.all = append(s.all, r.OpaqueView(most)...)
 	case "MIX":
-		s.all = append(s.all, r.Opaque(most)...)
+		s.all = append(s.all, r.OpaqueView(most)...)
 		s.all = append(s.all, r.Bulk(most)...)
 	case "NULL", "BIND":
 	default:
-		s.all = append(s.all, r.Opaque(most)...)
+		s.all = append(s.all, r.OpaqueView(most)...)
 	}
 }

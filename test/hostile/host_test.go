@@ -43,7 +43,7 @@ var (
 type blob []byte
 
 func (b blob) MarshalXDR(w *xdr.Writer)    { w.Opaque(b) }
-func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.Opaque(1<<20)...) }
+func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.OpaqueView(1<<20)...) }
 
 type bulk []byte
 
@@ -79,7 +79,7 @@ func serveBy(t *testing.T, srv *rpc.Server, url string, opts ...rpc.ListenOption
 	h := &host{t: t, srv: srv, wake: make(chan struct{})}
 	h.srv.Register(program, 1,
 		rpc.Method{Proc: echoProc, Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
-			b := r.Args.Opaque(1 << 20)
+			b := r.Args.OpaqueView(1 << 20)
 			if err := r.Args.Done(); err != nil {
 				return err
 			}

@@ -106,7 +106,7 @@ func TestGrant(t *testing.T) {
 		defer release()
 		srv := rpc.NewServer(rpc.WithWorkers(2))
 		srv.Register(echo.Program, echo.Version, rpc.Method{Proc: echo, Handler: func(ctx context.Context, r *rpc.Request) error {
-			b := append([]byte(nil), r.Args.Opaque(1<<16)...)
+			b := r.Args.Opaque(1 << 16)
 			if err := r.Args.Done(); err != nil {
 				return err
 			}

@@ -125,7 +125,7 @@ var echo = &rpc.Proc{Program: 0x20000077, Version: 1, Number: 1, Name: "ECHO", B
 type blob []byte
 
 func (b blob) MarshalXDR(w *xdr.Writer)    { w.Opaque(b) }
-func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.Opaque(1<<16)...) }
+func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.OpaqueView(1<<16)...) }
 
 // serve is a server that echoes, and its URL.
 func serve(t testing.TB, url string, opts ...rpc.ListenOption) string {
@@ -142,7 +142,7 @@ func server(t testing.TB, url string, opts ...rpc.ListenOption) (*rpc.Server, st
 func echoServer(opts ...rpc.ServerOption) *rpc.Server {
 	srv := rpc.NewServer(opts...)
 	srv.Register(echo.Program, echo.Version, rpc.Method{Proc: echo, Inline: true, Handler: func(_ context.Context, r *rpc.Request) error {
-		b := r.Args.Opaque(1 << 16)
+		b := r.Args.OpaqueView(1 << 16)
 		if err := r.Args.Done(); err != nil {
 			return err
 		}

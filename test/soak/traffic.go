@@ -53,7 +53,7 @@ func (i *item) UnmarshalXDR(r *xdr.Reader) {
 	if i.bulk {
 		i.data = r.Bulk(mostBytes)
 	} else {
-		i.data = append(i.data[:0], r.Opaque(mostBytes)...)
+		i.data = append(i.data[:0], r.OpaqueView(mostBytes)...)
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *service) pause() {
 }
 
 func (s *service) echo(_ context.Context, r *rpc.Request) error {
-	tag, b := r.Args.Uint64(), r.Args.Opaque(mostBytes)
+	tag, b := r.Args.Uint64(), r.Args.OpaqueView(mostBytes)
 	if err := r.Args.Done(); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ type answerer struct {
 }
 
 func (a *answerer) back(_ context.Context, r *rpc.Request) error {
-	tag, b := r.Args.Uint64(), r.Args.Opaque(mostBytes)
+	tag, b := r.Args.Uint64(), r.Args.OpaqueView(mostBytes)
 	if err := r.Args.Done(); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ var (
 type blob []byte // never moved
 
 func (b blob) MarshalXDR(w *xdr.Writer)    { w.Opaque(b) }
-func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.Opaque(64<<20)...) }
+func (b *blob) UnmarshalXDR(r *xdr.Reader) { *b = append((*b)[:0], r.OpaqueView(64<<20)...) }
 
 type bulk []byte // eligible
 
@@ -70,7 +70,7 @@ type pair struct {
 func programs(p *pair) *rpc.Server {
 	srv := rpc.NewServer()
 	echo := func(_ context.Context, r *rpc.Request) error {
-		b := r.Args.Opaque(64 << 20)
+		b := r.Args.OpaqueView(64 << 20)
 		if err := r.Args.Done(); err != nil {
 			return err
 		}

@@ -85,14 +85,14 @@ func parse(value []byte) (m message, octets []byte, err error) {
 	r = xdr.NewReader(octets)
 	switch m.step = step(r.Uint32()); m.step {
 	case stepHello:
-		copy(m.nonce[:], r.Fixed(nonceLen))
+		copy(m.nonce[:], r.FixedView(nonceLen))
 		m.bind = Bind(r.Uint32())
 		m.key = r.String(maxID)
 		if m.bind > Addresses {
 			r.Fail(fmt.Errorf("binding %d", m.bind))
 		}
 	case stepProof:
-		copy(m.mac[:], r.Fixed(macLen))
+		copy(m.mac[:], r.FixedView(macLen))
 	default:
 		r.Fail(errors.New("neither a hello nor a proof"))
 	}

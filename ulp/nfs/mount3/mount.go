@@ -2,7 +2,6 @@ package mount3
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 	"github.com/rpcrdma/rpcrdma/ulp/nfs/nfs3"
@@ -85,7 +84,7 @@ func (s Status) Error() string {
 // Is answers for the errors of package fs as nfs3.Status does: the numbers are the same.
 func (s Status) Is(target error) bool { return nfs3.Status(s).Is(target) }
 
-// Path is dirpath, the argument of MNT and UMNT; read, it is a view.
+// Path is dirpath, the argument of MNT and UMNT.
 type Path struct{ Dir string }
 
 func (p *Path) MarshalXDR(w *xdr.Writer)   { w.String(p.Dir) }
@@ -143,8 +142,8 @@ func (l *Mounts) UnmarshalXDR(r *xdr.Reader) {
 			r.Fail(xdr.ErrBounds)
 			return
 		}
-		m := Mounted{Host: strings.Clone(r.String(MaxName))}
-		m.Dir = strings.Clone(r.String(MaxPath))
+		m := Mounted{Host: r.String(MaxName)}
+		m.Dir = r.String(MaxPath)
 		if r.Err() != nil {
 			return
 		}
@@ -185,9 +184,9 @@ func (l *Exports) UnmarshalXDR(r *xdr.Reader) {
 		return r.Bool()
 	}
 	for more() {
-		e := Export{Dir: strings.Clone(r.String(MaxPath))}
+		e := Export{Dir: r.String(MaxPath)}
 		for more() {
-			e.Groups = append(e.Groups, strings.Clone(r.String(MaxName)))
+			e.Groups = append(e.Groups, r.String(MaxName))
 		}
 		if r.Err() != nil {
 			return

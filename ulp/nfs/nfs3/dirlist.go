@@ -1,8 +1,6 @@
 package nfs3
 
 import (
-	"strings"
-
 	"github.com/rpcrdma/rpcrdma/core/xdr"
 )
 
@@ -54,7 +52,7 @@ func (e *Entry) Append(w *xdr.Writer, plus bool) {
 
 func (e *Entry) read(r *xdr.Reader, plus bool) {
 	e.FileID = r.Uint64()
-	e.Name = strings.Clone(r.String(MaxName))
+	e.Name = r.String(MaxName)
 	e.Cookie = r.Uint64()
 	if plus {
 		e.Attr.UnmarshalXDR(r)

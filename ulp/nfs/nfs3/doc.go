@@ -5,8 +5,8 @@
 // What the bindings of RFC 8267 §2 allow to be moved by RDMA is marked here, in the types: the
 // data of READ and WRITE, the targets of READLINK and SYMLINK.
 //
-// Strings in arguments that were read are views into the message (a server's handler
-// is done with them before the message goes); results copy what they keep.
+// Names, the data of WRITE and the target of SYMLINK in arguments that were read are views, as of xdr.Reader: valid until the
+// handler returns. A server that keeps one copies it. Results copy what they keep.
 //
 // No calls, no files and no procedure tables enter here. Imports: core/xdr.
 package nfs3

@@ -28,13 +28,13 @@ func (h *Handle) Bytes() []byte { return h.b[:h.n] }
 
 func (h *Handle) MarshalXDR(w *xdr.Writer) { w.Opaque(h.Bytes()) }
 
-func (h *Handle) UnmarshalXDR(r *xdr.Reader) { *h, _ = NewHandle(r.Opaque(HandleSize)) }
+func (h *Handle) UnmarshalXDR(r *xdr.Reader) { *h, _ = NewHandle(r.OpaqueView(HandleSize)) }
 
 // Verf is a cookieverf3, createverf3 or writeverf3.
 type Verf [VerfSize]byte
 
 func (v *Verf) MarshalXDR(w *xdr.Writer)   { w.Fixed(v[:]) }
-func (v *Verf) UnmarshalXDR(r *xdr.Reader) { copy(v[:], r.Fixed(VerfSize)) }
+func (v *Verf) UnmarshalXDR(r *xdr.Reader) { copy(v[:], r.FixedView(VerfSize)) }
 
 // FileType is ftype3.
 type FileType uint32
@@ -239,7 +239,7 @@ func (p *PostOpHandle) UnmarshalXDR(r *xdr.Reader) {
 	}
 }
 
-// DirOp is diropargs3.
+// DirOp is diropargs3. Name is a view when read: a server that stores it copies it.
 type DirOp struct {
 	Dir  Handle
 	Name string
@@ -252,5 +252,5 @@ func (d *DirOp) MarshalXDR(w *xdr.Writer) {
 
 func (d *DirOp) UnmarshalXDR(r *xdr.Reader) {
 	d.Dir.UnmarshalXDR(r)
-	d.Name = r.String(MaxName)
+	d.Name = r.StringView(MaxName)
 }

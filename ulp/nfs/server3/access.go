@@ -18,7 +18,7 @@ func (c *cred) normalize() {
 	c.groups = slices.DeleteFunc(c.groups, func(g uint32) bool { return g == c.gid || g == noID })
 }
 
-// identify turns a credential into the user that is acted for. sys keeps the groups.
+// identify turns a credential into the user that is acted for. sys keeps the groups; its Machine is a view.
 // AUTH_NONE, and the id -1, which is nobody's, are the anonymous user. A server that
 // cannot act for others has one user for all.
 func (s *Server) identify(a rpcmsg.Auth, sys *rpcmsg.Sys) (cred, error) {
@@ -33,7 +33,7 @@ func (s *Server) identify(a rpcmsg.Auth, sys *rpcmsg.Sys) (cred, error) {
 	default:
 		return cred{}, &rpcmsg.AuthError{Stat: rpcmsg.AuthTooWeak}
 	}
-	if sys.Parse(a.Body) != nil {
+	if sys.ParseView(a.Body) != nil {
 		return cred{}, &rpcmsg.AuthError{Stat: rpcmsg.AuthBadCred}
 	}
 	if s.squash == SquashAll || !s.rights.acts {

@@ -54,7 +54,7 @@ func (s *Server) allowed(peer netip.AddrPort) bool {
 }
 
 // mountDir is the path of a request in the export's own view: DIR is "/".
-func mountDir(p string) string { return path.Clean("/" + strings.Clone(p)) }
+func mountDir(p string) string { return path.Clean("/" + p) }
 
 func (c *call) mnt() error {
 	var a mount3.Path
