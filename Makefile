@@ -31,7 +31,7 @@ LDFLAGS := -X github.com/rpcrdma/rpcrdma/cli.stamped=$(VERSION) -X "github.com/r
 TOOLS   := $(CURDIR)/.tools
 
 # Packages with goroutines of their own: these run under the race detector in `make test`.
-RACE := core/engine core/rpc providers/soft/qp providers/loopback providers/iwarp ulp/nfs props extensions tracing gateway test/faults test/plugins cli/capture cli/demo
+RACE := core/engine core/rpc core/tcp providers/soft/qp providers/loopback providers/iwarp ulp/nfs props extensions tracing gateway test/faults test/plugins cli/capture cli/demo
 
 # What programs import, and the systems other than linux/amd64 that it builds on.
 PORTABLE  := ./core/... ./props/... ./providers/... ./ulp/nfs ./ulp/nfs/nfs3 ./ulp/nfs/mount3
