@@ -88,7 +88,7 @@ func TestLinger(t *testing.T) {
 		want(0)
 		time.Sleep(time.Minute - 1)
 		want(0)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		want(1)
 		f.Bury()
 		if len(f.user.gone) != 1 || f.user.gone[0] != nil {

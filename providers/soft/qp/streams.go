@@ -28,7 +28,7 @@ type StreamConn[X any] interface {
 	Wire[X]
 	Dialler
 	Acceptor
-	stream() *Stream[X]
+	Base() *Stream[X]
 }
 
 // Streams is a protection domain whose connections are Streams: all of a verbs.Domain.
@@ -60,7 +60,8 @@ type Hello struct {
 	Private []byte
 }
 
-func (s *Stream[X]) stream() *Stream[X] { return s }
+// Base is the Stream in a provider's connection.
+func (s *Stream[X]) Base() *Stream[X] { return s }
 
 // init makes s, which c embeds, a connection of d before its set-up.
 func (s *Stream[X]) init(d *Streams[X], c StreamConn[X], o *verbs.Options) error {
@@ -82,7 +83,7 @@ func (s *Stream[X]) meet(local, remote netip.AddrPort, h Hello) {
 func (d *Streams[X]) Dial(ctx context.Context, addr string, o verbs.Options) (verbs.Conn, error) {
 	return d.Connect(ctx, addr, &o, func() (Dialler, error) {
 		c := d.fabric.NewConn()
-		return c, c.stream().init(d, c, &o)
+		return c, c.Base().init(d, c, &o)
 	})
 }
 
@@ -164,7 +165,7 @@ func (r *streamCaller[X]) RemoteAddr() netip.AddrPort { return r.d.fabric.Peer(r
 
 func (r *streamCaller[X]) Hear() (private []byte, err error) {
 	r.c = r.d.fabric.NewConn()
-	r.c.stream().Sock = r.sock
+	r.c.Base().Sock = r.sock
 	_ = r.sock.SetDeadline(time.Now().Add(r.d.config.Setup))
 	if r.ask, err = r.c.ReadHello(); err == nil && r.ask.Kind != HelloAsk {
 		err = verbs.ErrProtocol
@@ -191,7 +192,7 @@ func (r *streamCaller[X]) Half(o *verbs.Options) (Acceptor, error) {
 	if d.config.Provider != r.d.config.Provider {
 		return nil, verbs.ErrForeignDomain
 	}
-	s := r.c.stream()
+	s := r.c.Base()
 	if err := s.init(d, r.c, o); err != nil {
 		return nil, err
 	}
