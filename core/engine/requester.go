@@ -566,7 +566,7 @@ func (c *Conn) begin(call *call, size int) error {
 		return c.lostErr()
 	}
 	if other := c.pending.at(call.XID); other != nil {
-		return fmt.Errorf("engine: XID %#08x is in use on this connection", call.XID)
+		return &transport.XIDInUseError{XID: call.XID}
 	}
 	if send, _ := c.thresholds(call.head.Version); size > send {
 		return errShrunk

@@ -47,7 +47,7 @@ const (
 
 	Queued       // a call waits for a worker; Arg: Procedure
 	HandlerBegun // a handler begins; Took since the call came to the server's queue, or 0; Arg: Procedure
-	HandlerDone  // it has returned, and its reply is encoded: Took; Arg: the accept status (RFC 5531 §9), or -1 where the call was denied
+	HandlerDone  // it has returned, and its reply is encoded: Took; Arg: the accept status (RFC 5531 §9), -1 where the call was denied, -2 where it is not answered
 	CallRefused  // a call was answered without a handler; Arg as of HandlerDone
 	CacheReply   // a repetition is answered from the duplicate request cache; Arg: 1 when it has waited for the first to be served
 	CacheDrop    // a repetition is dropped: the first, or a later repetition, is answered, or neither is served

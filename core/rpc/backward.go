@@ -142,10 +142,22 @@ func (b *Backchannel) Bind(p Peer) error {
 // negative, it ends with *transport.LostError. *transport.BackwardError, and a *chunk.PlanError where the
 // call does not fit inline and must, tell that nothing was sent.
 func (b *Backchannel) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, results xdr.Unmarshaler, opts ...CallOption) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(b.life, func() { cancel(ErrClosed) })()
+	if b.life.Err() != nil {
+		return ErrClosed
+	}
+	ctx, stop := b.until(ctx)
+	defer stop()
 	return b.client.Call(ctx, proc, args, results, opts...)
+}
+
+// until is ctx that ends with b as well.
+func (b *Backchannel) until(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(b.life, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		unhook()
+		cancel(nil)
+	}
 }
 
 // Close ends the calls in flight with ErrClosed, and leaves the connections alone.

@@ -27,12 +27,13 @@ type Client struct {
 	calls  transport.CallPool
 	slots  []slot
 	via    func(context.Context, *invocation, *transport.Call) error // instead of slots, for a Backchannel
-	served *service                                                  // nil: it has no programs
-	life   context.Context                                           // ended by Close, with ErrClosed
-	end    context.CancelCauseFunc                                   // ends life
-	once   sync.Once                                                 // of Close
-	fault  error                                                     // its result
-	rdma   rdmaDomains                                               // of its connections
+	passed passedXIDs
+	served *service                // nil: it has no programs
+	life   context.Context         // ended by Close, with ErrClosed
+	end    context.CancelCauseFunc // ends life
+	once   sync.Once               // of Close
+	fault  error                   // its result
+	rdma   rdmaDomains             // of its connections
 
 	mu     sync.Mutex // guards what follows
 	closed bool
@@ -191,7 +192,7 @@ func (c *Client) dialRoute(ctx context.Context, r *Route) (transport.Link, error
 		return dialTCP(ctx, r, &o, c.opts.lowPort)
 	}
 	service, up := c.served.join(r.Address, c.opts.engine.Recorder)
-	l, err := c.rdma.dial(ctx, r, &o.rdmaOptions, service, c.xids)
+	l, err := c.rdma.dial(ctx, r, &o.rdmaOptions, service, c.freeXID)
 	up(l)
 	return l, err
 }
@@ -274,6 +275,9 @@ type invocation struct {
 	auth   rpcmsg.ClientAuth // nil: AUTH_NONE
 	cred   rpcmsg.Plain      // auth of this call alone
 	sealed *sealed           // nil: auth has nothing to compute
+
+	raw      *RawCall // instead of all but reader and info; nil: none
+	rawTaken bool     // its arguments have been taken over
 }
 
 var invocations = sync.Pool{New: func() any { return new(invocation) }}
@@ -284,21 +288,36 @@ var invocations = sync.Pool{New: func() any { return new(invocation) }}
 func (c *Client) Call(ctx context.Context, proc *Proc, args xdr.Marshaler, results xdr.Unmarshaler, opts ...CallOption) error {
 	inv := invocations.Get().(*invocation)
 	info := &inv.info
-	info.Proc, info.XID, info.Args, info.Results = proc, c.xids(), args, results
+	xid, noted := c.newXID()
+	info.Proc, info.XID, info.Args, info.Results = proc, xid, args, results
 	inv.opts = append(inv.opts[:0], opts...) // so that the caller's need not escape
-	var err error
-	if len(c.opts.intercs) == 0 {
-		err = c.invoke(ctx, inv)
-	} else {
-		info.Target = c.target // nobody else looks at it
-		err = c.intercept(ctx, inv, c.opts.intercs)
-		*info = CallInfo{}
+	err := c.run(ctx, inv)
+	if noted {
+		c.passed.remove(xid)
 	}
-	info.Proc, info.Args, info.Results = nil, nil, nil
+	inv.done()
+	return err
+}
+
+// run makes the call between the interceptors.
+func (c *Client) run(ctx context.Context, inv *invocation) error {
+	if len(c.opts.intercs) == 0 {
+		return c.invoke(ctx, inv)
+	}
+	inv.info.Target = c.target // nobody else looks at it
+	err := c.intercept(ctx, inv, c.opts.intercs)
+	inv.info = CallInfo{}
+	return err
+}
+
+// done gives inv back.
+func (inv *invocation) done() {
+	info := &inv.info
+	info.Proc, info.Args, info.Results, info.Attach = nil, nil, nil, transport.Attachment{}
 	inv.auth, inv.cred, inv.sealed = nil, rpcmsg.Plain{}, nil
+	inv.raw, inv.rawTaken = nil, false
 	clear(inv.opts)
 	invocations.Put(inv)
-	return err
 }
 
 func (c *Client) intercept(ctx context.Context, inv *invocation, rest []ClientInterceptor) error {
@@ -312,7 +331,12 @@ func (c *Client) intercept(ctx context.Context, inv *invocation, rest []ClientIn
 
 func (c *Client) invoke(ctx context.Context, inv *invocation) error {
 	call := c.calls.Get()
-	err := c.encode(inv, call)
+	var err error
+	if inv.raw != nil {
+		err = inv.encodeRaw(call)
+	} else {
+		err = c.encode(inv, call)
+	}
 	if inv.sealed != nil {
 		defer inv.sealed.args.DropBulk()
 	}
@@ -332,7 +356,13 @@ func (c *Client) invoke(ctx context.Context, inv *invocation) error {
 		call.Free()
 		return err
 	}
-	err = c.decode(inv, call)
+	if inv.raw != nil {
+		if err = inv.decodeRaw(call); err == nil {
+			return nil
+		}
+	} else {
+		err = c.decode(inv, call)
+	}
 	call.Free()
 	return err
 }
@@ -438,7 +468,12 @@ func (c *Client) send(ctx context.Context, inv *invocation, call *transport.Call
 		case closed || tries >= c.opts.retries:
 			return err
 		case losses >= c.opts.losses:
-			return &GaveUpError{Proc: inv.info.Proc, Connections: losses, Err: err}
+			proc := inv.info.Proc
+			if inv.raw != nil {
+				p := inv.raw.proc // the call may be used again
+				proc = &p
+			}
+			return &GaveUpError{Proc: proc, Connections: losses, Err: err}
 		}
 		if err := c.pause(ctx, backoff(tries)); err != nil {
 			return err

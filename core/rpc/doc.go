@@ -20,6 +20,9 @@
 // A Backchannel calls a client from its server, on the connection that the client made; the client serves such
 // calls by WithPrograms.
 //
+// A relay serves programs that it does not know by WithFallback, and passes their calls on by Client.CallRaw: credentials,
+// verifiers, replies and bulk data go through as they are, and XIDs where that is wanted.
+//
 // Errors tell which layer spoke: *rpcmsg.AcceptError, *rpcmsg.RejectError and *rpcmsg.AuthError are
 // the server's answer; *engine.TransportError is its transport's, engine.ErrVersion among them;
 // *transport.BackwardError and *chunk.PlanError are calls that could not be sent; *transport.LostError, *GaveUpError and what

@@ -91,6 +91,8 @@ type cachedCall struct {
 	body  []byte
 	cuts  []cut
 	data  []byte
+	raw   bool   // the reply has the verifier verf
+	verf  []byte // else each sending has its own
 }
 
 // cut is a bulk item: where in body its length word ends, and its length.
@@ -245,7 +247,7 @@ func (c *replyCache) evict(e *cachedCall) {
 func (c *replyCache) remove(e *cachedCall) {
 	delete(c.calls, e.key)
 	if len(c.spare) < cachedSpares && e.size() <= cachedKeep {
-		*e = cachedCall{body: e.body[:0], cuts: e.cuts[:0], data: e.data[:0]}
+		*e = cachedCall{body: e.body[:0], cuts: e.cuts[:0], data: e.data[:0], verf: e.verf[:0]}
 		c.spare = append(c.spare, e)
 	}
 }
@@ -276,13 +278,15 @@ func (c *replyCache) unlink(e *cachedCall) {
 	e.prev, e.next = nil, nil
 }
 
-func (e *cachedCall) size() int { return cachedCost + cap(e.body) + cap(e.data) + 16*cap(e.cuts) }
+func (e *cachedCall) size() int {
+	return cachedCost + cap(e.body) + cap(e.data) + cap(e.verf) + 16*cap(e.cuts)
+}
 
 // store copies the reply in r.Results, whose bulk items are about to be released.
 func (e *cachedCall) store(r *Request) {
 	w, head := r.Results, r.reply.Len()
 	e.reply = r.reply
-	e.reply.Verf = rpcmsg.Auth{} // each sending has its own
+	e.keepVerf(r)
 	e.body = append(e.body[:0], w.Bytes()[head:]...)
 	e.cuts, e.data = e.cuts[:0], e.data[:0]
 	for _, it := range w.Bulk() {
@@ -295,7 +299,7 @@ func (e *cachedCall) store(r *Request) {
 func (e *cachedCall) repeat(r *Request) {
 	w := r.Results
 	w.Reset()
-	verf := r.reply.Verf
+	verf := e.verfOf(r)
 	r.reply = e.reply
 	r.reply.Verf = verf
 	r.reply.Append(w)

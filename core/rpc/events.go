@@ -26,6 +26,9 @@ func (r *Request) event(k obs.Kind, arg int64) obs.Event {
 func (r *Request) procedure() int64 { return obs.Procedure(r.Program, r.Proc) }
 
 func (r *Request) status() int64 {
+	if r.discarded {
+		return -2
+	}
 	if r.reply.Stat == rpcmsg.Denied {
 		return -1
 	}

@@ -122,6 +122,8 @@ type serverOptions struct {
 	log     *slog.Logger
 	replies ReplyCache
 	flavors map[rpcmsg.Flavor]rpcmsg.ServerAuth
+	// fallback names methods for calls of programs that are not registered; nil: there are none
+	fallback func(*Request) (*Method, error)
 }
 
 // The kinds of options. Each is what its function sets.

@@ -38,6 +38,7 @@ var kinds = map[string]string{
 	"WithCredits":               "client listen",
 	"WithEndpoints":             "client",
 	"WithExtensions":            "client listen",
+	"WithFallback":              "server",
 	"WithGateTimeout":           "client listen",
 	"WithIdleTimeout":           "client listen",
 	"WithInline":                "client listen",
@@ -261,6 +262,7 @@ func TestBadOptions(t *testing.T) {
 	refused(t, server, map[string]rpc.ServerOption{
 		"WithWorkers(-1): want 1 or more":                       rpc.WithWorkers(-1),
 		"WithWorkers(0): want 1 or more":                        rpc.WithWorkers(0),
+		"WithFallback(nil): want a function":                    rpc.WithFallback(nil),
 		"WithServerInterceptor(nil): want an interceptor":       rpc.WithServerInterceptor(nil),
 		"WithAuthFlavor(nil): want an authentication mechanism": rpc.WithAuthFlavor(nil),
 		"WithLog(nil): want a logger":                           rpc.WithLog(nil),

@@ -26,7 +26,8 @@ func (p *Proc) String() string {
 
 // HandlerFunc serves one procedure: it reads req.Args and appends to req.Results. nil is
 // SUCCESS. Errors are answered: those of rpcmsg as they say, ErrGarbageArgs and xdr's as GARBAGE_ARGS,
-// others as SYSTEM_ERR. ctx ends when the server closes, and that of an Idempotent procedure with the
+// others as SYSTEM_ERR; with rpcmsg.ErrDiscard
+// there is no answer, and a repetition is executed again. ctx ends when the server closes, and that of an Idempotent procedure with the
 // connection as well: others are carried through, as their caller comes back for the reply.
 type HandlerFunc func(ctx context.Context, req *Request) error
 

@@ -48,6 +48,10 @@ type Request struct {
 	verf      rpcmsg.Auth       // of the reply
 	protected bool              // arguments and results are wrapped: nothing is moved by itself
 	own       bool              // the call is the mechanism's own
+
+	fellBack  bool // Method is of WithFallback
+	raw       bool // the reply's verifier is the handler's
+	discarded bool // the handler wants no reply
 }
 
 // RemoteAddr is the caller's address.
@@ -76,6 +80,7 @@ func (r *Request) begin(stream []byte, moved []xdr.Moved) error {
 	r.reader.Reset(stream, moved)
 	r.Args, r.Method, r.Identity, r.reply = &r.reader, nil, nil, rpcmsg.ReplyHeader{}
 	r.mech, r.verf, r.own = nil, rpcmsg.Auth{}, false
+	r.fellBack, r.raw, r.discarded = false, false, false
 	err := r.head.Parse(&r.reader)
 	h := &r.head
 	r.XID, r.Program, r.Version, r.Proc = h.XID, h.Program, h.Version, h.Proc
@@ -92,6 +97,7 @@ func (r *Request) run(s *Server) {
 	err := ErrSystem // what is left of a handler that ends its goroutine
 	defer func() {
 		if err != nil {
+			r.discarded = errors.Is(err, rpcmsg.ErrDiscard)
 			r.refuse(err)
 		}
 	}()
@@ -107,7 +113,7 @@ func (r *Request) call(s *Server) (err error) {
 			err = ErrSystem
 		}
 	}()
-	return r.Method.Handler(r.ctx, r)
+	return r.handler(s)(r.ctx, r)
 }
 
 // refuse replaces what is in Results by the reply that says err.
@@ -120,6 +126,7 @@ func (r *Request) refuse(err error) {
 	w := r.Results
 	w.DropBulk()
 	w.Reset()
+	r.raw = false
 	r.reply.Refuse(r.XID, err)
 	r.reply.Verf = r.verf // where it is accepted
 	r.reply.Append(w)

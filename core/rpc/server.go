@@ -26,6 +26,7 @@ type Server struct {
 	draining atomic.Bool  // Shutdown or Close: no call is begun any more
 	unsent   atomic.Int64 // bytes of replies that wait for tcp peers to read
 	replies  *replyCache  // nil: none
+	fallen   HandlerFunc  // of calls for WithFallback
 	life     context.Context
 	die      context.CancelFunc // ends life: Close
 	// complaints are about peers: what they do may not fill the log.
@@ -66,6 +67,7 @@ func NewServer(opts ...ServerOption) *Server {
 	s.life, s.die = context.WithCancel(context.Background())
 	s.workers = workers{max: o.workers, run: func(r *Request) { s.execute(r, true) }}
 	s.complaints.log = o.log
+	s.fallen = s.chain(serveFallen)
 	return s
 }
 
@@ -309,10 +311,7 @@ func (s *Server) dispatch(tr *transport.Request, ctx, life context.Context, l *l
 		return
 	}
 	if err == nil {
-		err = r.authenticate(s, tr.Stream)
-	}
-	if err == nil && !r.own {
-		r.Method, err = s.find(r)
+		err = s.identify(r, tr.Stream)
 	}
 	switch {
 	case errors.Is(err, rpcmsg.ErrDiscard):
@@ -328,8 +327,20 @@ func (s *Server) dispatch(tr *transport.Request, ctx, life context.Context, l *l
 	case r.Method.Inline && !r.backward:
 		s.execute(r, false)
 	case s.enqueue(l, r) != nil:
-		s.abandon(r)
+		s.abandon(r, false)
 	}
+}
+
+// identify finds the caller, and the method that serves r.
+func (s *Server) identify(r *Request, stream []byte) error {
+	if s.fallsBack(r) {
+		return s.fallBack(r)
+	}
+	err := r.authenticate(s, stream)
+	if err == nil && !r.own {
+		r.Method, err = s.find(r)
+	}
+	return err
 }
 
 // enqueue hands r to a worker.
@@ -370,6 +381,10 @@ func (s *Server) execute(r *Request, flush bool) {
 }
 
 func (s *Server) executed(r *Request, flush bool) {
+	if r.discarded {
+		s.abandon(r, flush)
+		return
+	}
 	var again *Request
 	if r.cached != nil {
 		again = s.replies.settle(r)
@@ -381,15 +396,15 @@ func (s *Server) executed(r *Request, flush bool) {
 	}
 }
 
-// abandon drops r, which will not be executed, and its repetition. Within Serve.
-func (s *Server) abandon(r *Request) {
+// abandon drops r, which will not be answered, and its repetition.
+func (s *Server) abandon(r *Request, flush bool) {
 	if r.cached != nil {
 		if again := s.replies.forget(r); again != nil {
 			again.note(obs.CacheDrop, 0)
 			again.finish(false, true)
 		}
 	}
-	r.finish(false, false)
+	r.finish(false, flush)
 }
 
 func stack() string { return string(debug.Stack()) }

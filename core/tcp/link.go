@@ -118,6 +118,10 @@ func (l *Link) do(ctx context.Context, call *transport.Call) error {
 		l.mu.Unlock()
 		return &transport.LostError{Err: l.Err()}
 	}
+	if l.pending[call.XID] != nil {
+		l.mu.Unlock()
+		return &transport.XIDInUseError{XID: call.XID}
+	}
 	l.pending[call.XID] = tc
 	l.counters.CallsSent++
 	l.counters.Inline++

@@ -39,7 +39,7 @@ type Conn interface {
 // Link is a connection that carries our calls.
 type Link interface {
 	Conn
-	// Do sends call and waits for its reply. Errors: the context's, ErrTimeout, *LostError, *OrphanError, ErrTooShort,
+	// Do sends call and waits for its reply. Errors: the context's, ErrTimeout, *LostError, *OrphanError, *XIDInUseError, ErrTooShort,
 	// and what the implementation adds. In each case no peer can reach the caller's memory any more.
 	Do(ctx context.Context, call *Call) error
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"fmt"
 	"net"
 )
 
@@ -52,6 +53,13 @@ type OrphanError struct{ Err error }
 
 func (e *OrphanError) Error() string { return e.Err.Error() }
 func (e *OrphanError) Unwrap() error { return e.Err }
+
+// XIDInUseError ends a call that was not sent, as another with its XID waits for a reply on the connection.
+type XIDInUseError struct{ XID uint32 }
+
+func (e *XIDInUseError) Error() string {
+	return fmt.Sprintf("XID %#08x is in use by another call that waits for its reply", e.XID)
+}
 
 // BackwardError tells why a backward call was not sent.
 type BackwardError struct{ Why string }
