@@ -86,7 +86,7 @@ func TestLinger(t *testing.T) {
 			})
 		}
 		want(0)
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - time.Nanosecond)
 		want(0)
 		time.Sleep(time.Nanosecond)
 		want(1)

@@ -80,7 +80,7 @@ func (e *export) probe(o *Options) error {
 		unix.Close(fd)
 	}
 	if err != nil {
-		return fmt.Errorf("Linux 5.8 or later is needed: openat2, faccessat2: %w", err)
+		return fmt.Errorf("openat2 and faccessat2 are required, Linux 5.8 or later: %w", err)
 	}
 	var sfs unix.Statfs_t
 	if err := unix.Fstatfs(e.root, &sfs); err != nil {
