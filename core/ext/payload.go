@@ -17,7 +17,8 @@ type Wrapper interface {
 	// and holds 1 to last bytes; those before it are of one that declares Part, at most part bytes each; all follow on one another. Info
 	// need only be good until the next call with the same into. No pieces: the message goes as if there were no extension.
 	Wrap(into []Piece, xid uint32, n, part, last int) []Piece
-	// Unwrap takes one of them: From is 0 and To the length of payload. payload is valid until it returns; whole, if it is not nil, is the RPC
+	// Unwrap takes one of them: From is 0 and To the length of payload. payload and p.Info are views
+	// that are valid until it returns; whole, if it is not nil, is the RPC
 	// message, which stays as it is until release has been called, once, from any goroutine. Where whole is nil and the operation
 	// declares Wraps, payload itself is the message, or the chunks hold it. An operation that is refused, of direction CALL,
 	// is answered so; a reply that is refused is dropped.
@@ -33,7 +34,7 @@ type Piece struct {
 }
 
 // Cutter is a Session with a layout of its own of the rdma_optinfo of operations that declare Wraps: Cut gives the bytes
-// before the chunk lists, a multiple of 4. It is a pure function. What is sent is Info as it is, then the lists.
+// before the chunk lists, a multiple of 4. It is a pure function, and info is a view that is valid until it returns. What is sent is Info as it is, then the lists.
 type Cutter interface {
 	Cut(op string, info []byte) (n int, err error)
 }
