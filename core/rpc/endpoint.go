@@ -50,7 +50,7 @@ func WithEndpoints(e *Endpoints) ClientOption {
 const maxPeerDomains = 128
 
 // WithPeerDomains bounds the protection domains of a listener whose device makes the keys, to 1 or more: each address that
-// has connections needs one. Default 128. Elsewhere it means nothing.
+// has connections needs one, at each of our addresses that it dials. Default 128. Elsewhere it means nothing.
 func WithPeerDomains(n int) ListenOption {
 	return listenOption(func(o *listenOptions) error {
 		o.peerDomains = n
@@ -106,7 +106,7 @@ func (e *Endpoints) leave(key domainsKey, d *domains) error {
 // domains are the protection domains of one provider, local address, options and limits: one for all peers where keys are
 // random, one for each peer where a device makes them.
 type domains struct {
-	open   func(context.Context) (verbs.Domain, error)
+	open   func(context.Context, place) (verbs.Domain, error)
 	memory engine.EndpointConfig
 	most   int // where each peer has its own
 	users  int // guarded by Endpoints.mu
@@ -116,8 +116,14 @@ type domains struct {
 	spare verbs.Domain  // opened to learn kind, and not used yet
 
 	mu      sync.Mutex // guards what follows
-	byPeer  map[netip.Addr]*commonEndpoint
+	byPeer  map[place]*commonEndpoint
 	closing int // that are no longer in byPeer and not closed yet
+}
+
+// place is whom a domain serves: zero, all peers.
+type place struct {
+	peer  netip.Addr
+	local netip.Addr // opened at, of a listener's several adapters; invalid: where the route is
 }
 
 type commonEndpoint struct {
@@ -128,8 +134,14 @@ type commonEndpoint struct {
 func newDomains(r *Route, memory engine.EndpointConfig, most int) *domains {
 	own := *r
 	return &domains{
-		open:   func(ctx context.Context) (verbs.Domain, error) { return own.Provider.Open(ctx, own.Local, own.Options) },
-		memory: memory, most: most, turn: make(chan struct{}, 1), byPeer: make(map[netip.Addr]*commonEndpoint),
+		open: func(ctx context.Context, at place) (verbs.Domain, error) {
+			local := own.Local
+			if at.local.IsValid() {
+				local = at.local.Unmap().String()
+			}
+			return own.Provider.Open(ctx, local, own.Options)
+		},
+		memory: memory, most: most, turn: make(chan struct{}, 1), byPeer: make(map[place]*commonEndpoint),
 	}
 }
 
@@ -151,7 +163,7 @@ func (d *domains) keys(ctx context.Context) (verbs.KeyKind, error) {
 	}
 	defer give()
 	if d.kind == 0 {
-		if d.spare, err = d.open(ctx); err != nil {
+		if d.spare, err = d.open(ctx, place{}); err != nil {
 			return 0, err
 		}
 		d.kind = d.spare.Caps().Keys
@@ -162,44 +174,44 @@ func (d *domains) keys(ctx context.Context) (verbs.KeyKind, error) {
 // hold is a group of an endpoint that stays open until release.
 type hold struct {
 	*engine.Group
-	of   *domains
-	peer netip.Addr
-	at   *commonEndpoint
+	of    *domains
+	place place
+	at    *commonEndpoint
 }
 
-// hold makes a group of the peer's endpoint, or of the one for all, whose peer is the zero Addr.
-func (d *domains) hold(ctx context.Context, peer netip.Addr) (*hold, error) {
+// hold makes a group of the endpoint of a place.
+func (d *domains) hold(ctx context.Context, at place) (*hold, error) {
 	give, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer give()
 	d.mu.Lock()
-	c, n := d.byPeer[peer], len(d.byPeer)+d.closing
+	c, n := d.byPeer[at], len(d.byPeer)+d.closing
 	if c != nil {
 		c.holds++
 	}
 	d.mu.Unlock()
 	if c == nil {
-		if peer.IsValid() && n >= d.most {
-			return nil, &PeerDomainsError{peer, d.most}
+		if at.peer.IsValid() && n >= d.most {
+			return nil, &PeerDomainsError{at.peer, d.most}
 		}
-		if c, err = d.endpoint(ctx); err != nil {
+		if c, err = d.endpoint(ctx, at); err != nil {
 			return nil, err
 		}
 		d.mu.Lock()
-		d.byPeer[peer] = c
+		d.byPeer[at] = c
 		d.mu.Unlock()
 	}
-	return &hold{c.ep.Group(), d, peer, c}, nil
+	return &hold{c.ep.Group(), d, at, c}, nil
 }
 
 // endpoint opens a domain and makes an endpoint of it. The turn is the caller's.
-func (d *domains) endpoint(ctx context.Context) (*commonEndpoint, error) {
+func (d *domains) endpoint(ctx context.Context, at place) (*commonEndpoint, error) {
 	dom := d.spare
 	if d.spare = nil; dom == nil {
 		var err error
-		if dom, err = d.open(ctx); err != nil {
+		if dom, err = d.open(ctx, at); err != nil {
 			return nil, err
 		}
 	}
@@ -234,8 +246,8 @@ func (h *hold) release() error {
 
 // unlist takes the endpoint out of byPeer, so that the next hold opens another. d.mu is the caller's.
 func (h *hold) unlist() {
-	if h.of.byPeer[h.peer] == h.at {
-		delete(h.of.byPeer, h.peer)
+	if h.of.byPeer[h.place] == h.at {
+		delete(h.of.byPeer, h.place)
 		h.of.closing++
 	}
 }
@@ -302,8 +314,8 @@ func joined(ctx, life context.Context) (both context.Context, unlink func()) {
 }
 
 // take makes a hold, between begin and done.
-func (k *holder) take(ctx context.Context, d *domains, peer netip.Addr) (*hold, error) {
-	h, err := d.hold(ctx, peer)
+func (k *holder) take(ctx context.Context, d *domains, at place) (*hold, error) {
+	h, err := d.hold(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -422,7 +434,7 @@ func (u *rdmaDomains) connect(ctx context.Context, r *Route, memory engine.Endpo
 	h := u.common[d]
 	u.mu.Unlock()
 	if h == nil {
-		if h, err = u.holder.take(ctx, d, netip.Addr{}); err != nil {
+		if h, err = u.holder.take(ctx, d, place{}); err != nil {
 			return nil, err
 		}
 		u.mu.Lock()
@@ -458,7 +470,7 @@ func (u *rdmaDomains) dialPeer(ctx context.Context, d *domains, address string, 
 		return nil, err
 	}
 	return firstOf(ctx, peers, func(peer netip.AddrPort) (*engine.Conn, error) {
-		h, err := u.holder.take(ctx, d, fair.PeerKey(peer.Addr()))
+		h, err := u.holder.take(ctx, d, place{peer: fair.PeerKey(peer.Addr())})
 		if err != nil {
 			return nil, err
 		}

@@ -82,6 +82,7 @@ type rdmaListener struct {
 	ep     *engine.Endpoint // that listens, and has the connections where keys are random
 	on     verbs.Listener
 	cfg    engine.Config
+	local  string   // the route's
 	peers  *domains // where a device makes the keys: each peer's connections; else nil
 	holder holder   // of peers
 }
@@ -91,7 +92,7 @@ func listenRDMA(ctx context.Context, r *Route, o *listenOptions, admit func(neti
 	if err != nil {
 		return nil, err
 	}
-	l, memory := &rdmaListener{cfg: o.engine}, o.memory
+	l, memory := &rdmaListener{cfg: o.engine, local: r.Local}, o.memory
 	device := dom.Caps().Keys == verbs.KeysDevice
 	if device {
 		memory.Receives = -1 // it has no connections
@@ -164,7 +165,11 @@ func (l *rdmaListener) acceptPeer(ctx context.Context, req verbs.Request, cfg en
 		return nil, err
 	}
 	defer done()
-	h, err := l.holder.take(ctx, l.peers, fair.PeerKey(req.RemoteAddr().Addr()))
+	at := place{peer: fair.PeerKey(req.RemoteAddr().Addr())}
+	if local := req.LocalAddr().Addr(); l.local == "" && !local.IsUnspecified() {
+		at.local = local
+	}
+	h, err := l.holder.take(ctx, l.peers, at)
 	if err != nil {
 		req.Reject(nil)
 		return nil, err

@@ -99,6 +99,9 @@ type ListenOptions struct {
 type Request interface {
 	PeerPrivateData() []byte // may be zero-padded past what the peer gave (Caps.PadsPrivate)
 	RemoteAddr() netip.AddrPort
+	// LocalAddr is the address that the peer dialled, by which a listener on an unspecified address finds out which adapter the
+	// request came by: Provider.Open takes it as local. The unspecified address where the fabric does not have it.
+	LocalAddr() netip.AddrPort
 	// Accept answers with o.Private's bytes, with a connection of o.Domain. The peer cannot send before o.Ready returned. Where it
 	// returns an error the request is rejected.
 	Accept(ctx context.Context, o Options) (Conn, error)

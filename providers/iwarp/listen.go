@@ -59,6 +59,7 @@ type caller struct {
 
 // RemoteAddr implements qp.Caller, as all that follows.
 func (r *caller) RemoteAddr() netip.AddrPort { return r.s.RemoteAddr() }
+func (r *caller) LocalAddr() netip.AddrPort  { return r.s.LocalAddr() }
 
 func (r *caller) Hear() ([]byte, error) {
 	_ = r.s.SetReadDeadline(time.Now().Add(r.dom.opt.setup))

@@ -119,6 +119,7 @@ func bringUp(a, b *conn) error {
 
 // RemoteAddr implements qp.Caller, as all that follows.
 func (r *caller) RemoteAddr() netip.AddrPort { return r.from.LocalAddr() }
+func (r *caller) LocalAddr() netip.AddrPort  { return r.at }
 
 func (r *caller) Hear() ([]byte, error) { return r.private, nil }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -141,6 +142,27 @@ func TestAcceptedPeers(t *testing.T) {
 	again.Close()
 	b.Close()
 	domains(t, p, "all are gone", 1)
+}
+
+// TestAcceptedByTheDialledAddress: a listener on an unspecified address opens a peer's domain at the address that the peer dialled,
+// one for each of those; with a local address of its own, or on one that names it, at that.
+func TestAcceptedByTheDialledAddress(t *testing.T) {
+	for _, tc := range []struct {
+		listen string
+		want   []string
+	}{
+		{"0.0.0.0:0", []string{"", "127.0.0.5", "127.0.0.6"}},
+		{"0.0.0.0:0?local=127.0.0.1", []string{"127.0.0.1", "127.0.0.1"}},
+	} {
+		p := devicekeys.Register()
+		l := serve(t, p.Scheme+"://"+tc.listen)
+		for _, at := range []string{"127.0.0.5", "127.0.0.6", "127.0.0.5"} {
+			echo(t, dial(t, fmt.Sprintf("loopback://%s:%d?local=127.0.0.2", at, l.Addr().Port())))
+		}
+		if got := p.Locals(); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: domains were opened at %q, want %q", tc.listen, got, tc.want)
+		}
+	}
 }
 
 // TestListenerCloses: its end closes the domains of peers that are connected.

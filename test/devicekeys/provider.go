@@ -20,7 +20,8 @@ type Provider struct {
 	mu      sync.Mutex // guards what follows
 	domains []*Domain  // that are open
 	opened  int
-	mixed   error // a domain has served two peers
+	locals  []string // by which they were opened
+	mixed   error    // a domain has served two peers
 }
 
 var schemes struct {
@@ -50,6 +51,7 @@ func (p *Provider) Open(ctx context.Context, local string, options map[string]st
 	d := &Domain{Domain: inner, p: p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.locals = append(p.locals, local)
 	p.domains = append(p.domains, d)
 	p.opened++
 	return d, nil
@@ -60,6 +62,13 @@ func (p *Provider) Domains() (open, opened int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.domains), p.opened
+}
+
+// Locals returns the local address or device that each domain was opened with, in order.
+func (p *Provider) Locals() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.locals)
 }
 
 // Mixed is not nil when a domain has served two peers.

@@ -241,6 +241,11 @@ func (r cutReject) Reject(private []byte) error {
 	return err
 }
 
+// astray takes the peer's address for ours.
+type astray struct{ verbs.Request }
+
+func (r astray) LocalAddr() netip.AddrPort { return r.RemoteAddr() }
+
 // lateReady runs Ready when the connection is up.
 type lateReady struct{ verbs.Request }
 

@@ -430,7 +430,8 @@ var mutants = map[string]broken{
 		}
 		return c, err
 	}}},
-	"Ready comes late, accepting": {"set-up/the peer of an accepted", mutant{request: func(r verbs.Request) verbs.Request { return lateReady{r} }}},
+	"a Request has another local address": {"set-up/a Request shows", mutant{request: func(r verbs.Request) verbs.Request { return astray{r} }}},
+	"Ready comes late, accepting":         {"set-up/the peer of an accepted", mutant{request: func(r verbs.Request) verbs.Request { return lateReady{r} }}},
 	"Post is taken in Ready": {"set-up/Post within Ready", mutant{post: func(c *mconn, ws []verbs.Work) (int, error) {
 		n, err := c.Conn.Post(ws)
 		if err != nil && len(ws) == 1 && ws[0].ID == 1 {

@@ -28,6 +28,9 @@ var setupChecks = []check{
 		if !r.RemoteAddr().IsValid() {
 			w.Errorf("RemoteAddr is %v", r.RemoteAddr())
 		}
+		if at := r.LocalAddr(); !at.Addr().IsUnspecified() && at != l.Addr() {
+			w.Errorf("Request.LocalAddr is %v; the peer dialled %v", at, l.Addr())
+		}
 		if err := b.acceptRequest(w.ctx, r, verbs.Options{}); err != nil {
 			w.Fatal(err)
 		}

@@ -163,6 +163,8 @@ func (c *caller) RemoteAddr() netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(c.from), 7)
 }
 
+func (c *caller) LocalAddr() netip.AddrPort { return netip.MustParseAddrPort("127.0.0.1:7") }
+
 func (c *caller) Hear() ([]byte, error) {
 	if c.hear == nil {
 		return []byte(c.from), nil

@@ -14,6 +14,7 @@ import (
 // Answer of what Half returned.
 type Caller interface {
 	RemoteAddr() netip.AddrPort
+	LocalAddr() netip.AddrPort
 	// Hear waits for the peer's request, within the set-up time-out, and returns its private data. Any error
 	// drops the caller.
 	Hear() (private []byte, err error)
@@ -92,6 +93,7 @@ func (r *Request) take() bool {
 // PeerPrivateData implements verbs.Request, as all that follows.
 func (r *Request) PeerPrivateData() []byte    { return r.private }
 func (r *Request) RemoteAddr() netip.AddrPort { return r.caller.RemoteAddr() }
+func (r *Request) LocalAddr() netip.AddrPort  { return r.caller.LocalAddr() }
 
 func (r *Request) Accept(ctx context.Context, o verbs.Options) (verbs.Conn, error) {
 	if !r.take() {

@@ -162,6 +162,7 @@ type streamCaller[X any] struct {
 
 // RemoteAddr implements Caller, as all that follows.
 func (r *streamCaller[X]) RemoteAddr() netip.AddrPort { return r.d.fabric.Peer(r.sock) }
+func (r *streamCaller[X]) LocalAddr() netip.AddrPort  { return r.at }
 
 func (r *streamCaller[X]) Hear() (private []byte, err error) {
 	r.c = r.d.fabric.NewConn()
