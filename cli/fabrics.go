@@ -22,6 +22,9 @@ func (fabrics) Check(t rpc.Target) error {
 	if err != nil {
 		return err
 	}
+	if t.Scheme != "tcp" && !linked(t.Scheme) {
+		return &rpc.TargetError{Target: t.String(), Problem: "unknown provider \"" + t.Scheme + "\"; known here: " + schemes()}
+	}
 	return rpc.Registered.Check(t)
 }
 
@@ -59,4 +62,10 @@ func linked(scheme string) bool {
 }
 
 // schemes lists those of an address.
-func schemes() string { return strings.Join(append(verbs.Schemes(), "tcp"), ", ") }
+func schemes() string {
+	known := append(verbs.Schemes(), "tcp")
+	if linked(defaultFabric) {
+		known = append(known, rpc.SchemeAny)
+	}
+	return strings.Join(known, ", ")
+}

@@ -92,3 +92,18 @@ func TestAdviseRoutes(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownProvider: the error names every scheme that works, rdma too.
+func TestUnknownProvider(t *testing.T) {
+	want := "unknown provider \"nope\"; known here: "
+	err := resolver.Check(rpc.Target{Scheme: "nope", Address: "h:1"})
+	var bad *rpc.TargetError
+	if !errors.As(err, &bad) || !strings.HasPrefix(bad.Problem, want) || strings.HasSuffix(bad.Problem, ", rdma") != linked(defaultFabric) {
+		t.Errorf("%v", err)
+	}
+	if linked(defaultFabric) {
+		if err := resolver.Check(rpc.Target{Scheme: "rdma", Address: "h:1"}); err != nil {
+			t.Errorf("rdma: %v", err)
+		}
+	}
+}

@@ -30,7 +30,7 @@ type Config struct {
 	// §4). Default 8; negative: none, and a peer's backward calls are dropped.
 	Backward int
 	// BackwardLevel is how much of backward calls a client takes, and what a server takes its clients
-	// for until SetBackward says otherwise (v2 draft §5.2.2). Default transport.BackwardInline (D-23).
+	// for until SetBackward changes it (v2 draft §5.2.2). Default transport.BackwardInline (D-23).
 	BackwardLevel transport.BackwardLevel
 	// SegLen splits chunks into segments of so many bytes; 0: one segment a chunk.
 	SegLen int

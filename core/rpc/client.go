@@ -191,7 +191,7 @@ func (c *Client) dialRoute(ctx context.Context, r *Route) (transport.Link, error
 		}
 		return dialTCP(ctx, r, &o, c.opts.lowPort)
 	}
-	service, up := c.served.join(r.Address, c.opts.engine.Recorder)
+	service, up := c.served.join(r.Address, o.engine.Recorder)
 	l, err := c.rdma.dial(ctx, r, &o.rdmaOptions, service, c.freeXID)
 	up(l)
 	return l, err

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"syscall"
 
 	"github.com/rpcrdma/rpcrdma/core/engine"
 	"github.com/rpcrdma/rpcrdma/core/fair"
@@ -254,7 +253,7 @@ func (h *hold) unlist() {
 
 // lost takes the endpoint out of use if err reports that its device is gone: those that hold it keep it until they release it.
 func (h *hold) lost(err error) bool {
-	gone := errors.Is(err, verbs.ErrUnavailable) || errors.Is(err, syscall.ENODEV)
+	gone := errors.Is(err, verbs.ErrUnavailable) || errors.Is(err, errnoNoDevice)
 	if gone {
 		h.of.mu.Lock()
 		h.unlist()

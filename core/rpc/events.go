@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"errors"
-	"syscall"
 
 	"github.com/rpcrdma/rpcrdma/core/obs"
 	"github.com/rpcrdma/rpcrdma/core/rpcmsg"
@@ -93,7 +92,7 @@ func dialOutcome(err error) obs.Dial {
 	switch {
 	case err == nil:
 		return obs.DialUp
-	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &rejected):
+	case errors.Is(err, errnoRefused), errors.As(err, &rejected):
 		return obs.DialRefused
 	}
 	return obs.DialFailed

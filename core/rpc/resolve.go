@@ -42,7 +42,8 @@ type Route struct {
 	Local string
 	// Options are the provider's. A route over TCP has none.
 	Options map[string]string
-	// Settings are for connections by this route. They override the options of the client or listener.
+	// Settings are for connections by this route. They override the same options of the client or listener, but for WithRecorder,
+	// which adds a recorder: of these connections' events, not of dials. WithResolver is refused.
 	Settings []ConnOption
 	// Fabric is the name that a configuration gives the fabric, for logs and errors; "" for none.
 	Fabric string

@@ -289,6 +289,7 @@ func TestBadRoutes(t *testing.T) {
 		"rdma://server:20049: the file is gone":             {err: cause},
 		"rdma://server:20049: there is no route to it":      {},
 		"tcp://server:1: the resolver's route":              {dial: []rpc.Route{{Scheme: "tcp", Address: "server:1", Provider: p}}},
+		"WithResolver(in Route.Settings): want":             {dial: []rpc.Route{{Scheme: "patchy", Provider: p, Address: "server:1", Settings: []rpc.ConnOption{rpc.WithResolver(rpc.Registered)}}}},
 		"values of which cannot be compared: use a pointer": {dial: []rpc.Route{{Scheme: "patchy", Provider: uncomparable{p, nil}, Address: "server:1"}}},
 		"it has no provider":                                {dial: []rpc.Route{{Scheme: "iwarp", Address: "server:1"}}},
 		"it has no scheme or no address":                    {dial: []rpc.Route{{Provider: p, Address: "server:1"}}},

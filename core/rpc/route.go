@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/rpcrdma/rpcrdma/core/verbs"
 )
@@ -116,16 +116,9 @@ func follow(ctx context.Context, op string, t Target, o *connOptions, routes []R
 // device, the address or the permission, or nothing answers there, or the route does not carry what the client needs. Whatever a peer has answered, a refusal by its program
 // or an answer that came too late, is none of these.
 func impassable(err error) bool {
-	for _, e := range []error{
-		errNoPrograms, verbs.ErrUnavailable, verbs.ErrUnreachable, errors.ErrUnsupported, fs.ErrPermission,
-		syscall.ENODEV, syscall.ENXIO, syscall.EADDRNOTAVAIL, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT,
-		syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.EHOSTUNREACH, syscall.ECONNREFUSED,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	is := func(e error) bool { return errors.Is(err, e) }
+	return slices.ContainsFunc([]error{errNoPrograms, verbs.ErrUnavailable, verbs.ErrUnreachable, errors.ErrUnsupported, fs.ErrPermission}, is) ||
+		slices.ContainsFunc(errnoNoRoute, is)
 }
 
 // with is o with a route's settings over it.
@@ -133,9 +126,15 @@ func (o connOptions) with(settings []ConnOption) (connOptions, error) {
 	if len(settings) == 0 {
 		return o, nil
 	}
+	chooser := o.resolver
+	o.resolver = nil
 	if err := ConnOptions(settings...).applyConn(&o); err != nil {
 		return o, err
 	}
+	if o.resolver != nil {
+		return o, &OptionError{Option: "WithResolver", Value: "in Route.Settings", Want: "it among the options of the client or listener"}
+	}
+	o.resolver = chooser
 	return o, o.settle()
 }
 

@@ -38,6 +38,7 @@ type conn struct {
 	replies  []*request
 	writing  bool
 	closing  bool
+	ending   bool // Close: the writer closes when it has written what there is
 	counters obs.Counters
 }
 
@@ -92,6 +93,21 @@ func (c *conn) look(idle bool) (calls uint64, busy bool) {
 		c.closing = true
 	}
 	return c.counters.CallsRecv, busy
+}
+
+// Close implements transport.Conn. Replies that wait to be written leave first, for as long as the writing of one may take.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing = true
+	if !c.writing {
+		return c.conn.Close()
+	}
+	if !c.ending {
+		c.ending = true
+		return c.conn.SetWriteDeadline(time.Now().Add(writeWait))
+	}
+	return nil
 }
 
 // Abort implements transport.Conn.
@@ -200,11 +216,17 @@ func (c *conn) write() {
 		c.mu.Lock()
 		if len(c.replies) == 0 {
 			c.replies, c.writing = nil, false
+			if c.ending {
+				c.conn.Close() // the reader ends the connection
+			}
 			c.mu.Unlock()
 			return
 		}
 		r := c.replies[0]
 		c.replies[0], c.replies = nil, c.replies[1:]
+		if !c.ending { // else Close has set the last one
+			c.conn.SetWriteDeadline(time.Now().Add(writeWait))
+		}
 		c.mu.Unlock()
 		n := int64(r.Results.Len())
 		if c.recorder != nil {
@@ -212,7 +234,6 @@ func (c *conn) write() {
 		}
 		c.wbuf = appendRecord(kept(c.wbuf), &r.Results)
 		transport.Poison(r.Stream)
-		c.conn.SetWriteDeadline(time.Now().Add(writeWait))
 		if _, err := c.conn.Write(c.wbuf); err != nil {
 			c.conn.Close() // the reader ends the connection
 		}

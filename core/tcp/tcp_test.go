@@ -361,6 +361,35 @@ func TestUnsent(t *testing.T) {
 	s.unsent.Add(-maxUnsent)
 }
 
+// TestCloseSendsReplies: replies that wait for the peer to read leave before the connection ends in order.
+func TestCloseSendsReplies(t *testing.T) {
+	s := listen(t, Config{}, echo)
+	nc := raw(t, s)
+	c := s.conn(t)
+	const long, calls = 7 << 20, 3 // more than sockets' buffers take
+	for xid := range uint32(calls) {
+		if _, err := nc.Write(record(xid, long)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait.For(t, "the replies", func() bool { return c.Counters().RepliesSent == calls })
+	for range 2 {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !c.Closing() {
+		t.Error("calls are taken after Close")
+	}
+	n, err := io.Copy(io.Discard, nc)
+	if n < calls*long || err != nil {
+		t.Errorf("%d bytes came, then %v; want %d replies of %d and more", n, err, calls, long)
+	}
+	if err := s.end(t); err != nil {
+		t.Errorf("the connection ended by %v", err)
+	}
+}
+
 // TestIdleAndTrickle: a connection without calls ends in order, at either end; one whose record does not become whole by
 // ErrStalled; neither while a call is served, or where it is switched off.
 func TestIdleAndTrickle(t *testing.T) {

@@ -34,7 +34,7 @@ type Call struct {
 	// Msg is the RPC call message, its XID in the first word. Its bulk items must not change
 	// until Do returns.
 	Msg xdr.Writer
-	// Move tells that the binding allows moving the bulk arguments, MoveResults the bulk results.
+	// Move reports that the binding allows moving the bulk arguments, MoveResults the bulk results.
 	Move, MoveResults bool
 	// Into are the destinations of the bulk results, in order. Do returns only when nothing
 	// can write to them any more.

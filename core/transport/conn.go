@@ -30,7 +30,8 @@ type Conn interface {
 	Counters() obs.Counters
 	// Fabric fills s with the provider's counters, where there is a provider.
 	Fabric(s *verbs.Stats)
-	// Close ends the connection in order: what was sent leaves first.
+	// Close ends the connection in order: what was sent leaves first, on tcp within a minute. Close does
+	// not wait for that.
 	Close() error
 	// Abort ends the connection at once.
 	Abort(err error)
@@ -90,8 +91,8 @@ type Service struct {
 	// Busy, if not nil, reports that calls wait for long to be served. It must not block.
 	Busy func() bool
 	// Ended, if not nil, is called once when the connection has ended and no request comes any more; err is why, nil
-	// after an orderly end. It may be called before the connection is returned to who accepts or dials it, and is not
-	// called where they get an error.
+	// after an orderly end. It may be called before the connection is returned by Accept or Dial, and is not
+	// called where they return an error.
 	Ended func(c Conn, err error)
 	// Over, if not nil, is called once after Ended, when the connection holds no more memory for requests of its own.
 	Over func(c Conn)

@@ -11,8 +11,8 @@ var (
 	ErrTimeout = errors.New("no reply within the call timeout")
 	// ErrRefused matches the error of a call that the peer's transport refused, an *engine.TransportError.
 	ErrRefused = errors.New("refused by the peer's transport")
-	// ErrTooShort matches the *engine.TransportError of a version 2 peer that had more to say than the call has room
-	// for; the call was executed.
+	// ErrTooShort matches the *engine.TransportError of a version 2 peer whose result or reply is longer than the call
+	// provides for; the call was executed.
 	ErrTooShort = errors.New("a result or the reply did not fit what the call offered")
 	// ErrNoMemory: the bound on memory is reached.
 	ErrNoMemory = errors.New("endpoint memory limit reached")
@@ -22,11 +22,11 @@ var (
 	// ErrStalled ends a connection: what was posted, or a frame or record that has begun to come, has made no progress
 	// for the stall timeout.
 	ErrStalled = errors.New("peer stalls")
-	// ErrMute ends a connection: the peer said nothing while calls waited, nor answered when it was asked.
-	ErrMute = errors.New("peer is mute: calls and a NULL call have no answer")
+	// ErrMute ends a connection: nothing was received from the peer while calls waited, even after a probe.
+	ErrMute = errors.New("peer does not respond: neither to calls nor to a NULL call")
 )
 
-// LostError ends calls whose connection went away before their reply. Sent tells
+// LostError ends calls whose connection went away before their reply. Sent reports
 // whether the call may have reached the peer. It satisfies errors.Is(err, net.ErrClosed).
 type LostError struct {
 	Sent bool
@@ -61,7 +61,7 @@ func (e *XIDInUseError) Error() string {
 	return fmt.Sprintf("XID %#08x is in use by another call that waits for its reply", e.XID)
 }
 
-// BackwardError tells why a backward call was not sent.
+// BackwardError is the reason why a backward call was not sent.
 type BackwardError struct{ Why string }
 
 func (e *BackwardError) Error() string { return "backward call not sent: " + e.Why }

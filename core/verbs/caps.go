@@ -22,10 +22,10 @@ const (
 // InitiatorFirst are information: the provider acts on them by itself.
 type Caps struct {
 	// MaxReads is the RDMA Reads in flight towards the peer: of a domain the most that it can, of a connection what was agreed,
-	// known once it stands. More may be posted; they wait in the queue. 0: the peer serves none, and Post refuses Reads.
+	// known once the connection is established. More may be posted; they wait in the queue. 0: the peer serves none, and Post refuses Reads.
 	MaxReads int
 	// Queue is the works that may be posted and not yet completed. Slots that a device needs besides (to bind a window, to split a
-	// work) are the provider's affair.
+	// work) are managed by the provider.
 	Queue int
 	// MaxMessage is the bytes of one Send, Write or Read.
 	MaxMessage int

@@ -44,7 +44,7 @@ type Conn interface {
 	// order, and so do Reads, but not one kind against the other; a completion may come only together with a later
 	// one of the same Flush. Works start in order, and the order at the peer is the order here: Writes before a Send are
 	// placed before that Send completes there. A Read is over only with its completion: a
-	// Send posted behind it may arrive before the peer has served it, so whoever tells the peer that its memory is free waits for
+	// Send posted behind it may arrive before the peer has served it, so a user that releases the peer's memory waits for
 	// the Read's completion first. Reads beyond
 	// Caps.MaxReads stall what was posted after them. A work that is malformed (ErrBadWork) is refused whole,
 	// with those behind it: a Read where Caps.MaxReads is 0, for one, which a device might never complete.

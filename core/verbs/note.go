@@ -1,6 +1,6 @@
 package verbs
 
-// Note is something that happens on a connection besides its works, which a provider reports to who observes it. What a
+// Note is something that happens on a connection besides its works, which a provider reports to observers. What a
 // note means for the connection comes by completions and Disconnected, as ever.
 type Note uint8
 

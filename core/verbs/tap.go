@@ -25,7 +25,7 @@ type LinkType uint8
 
 const (
 	// LinkTCP is a piece of the stream that a TCP connection carries, from its first byte on, with nothing left out. Packets and their
-	// headers are not known; who needs some makes them up.
+	// headers are not known; a consumer that needs headers must synthesize them.
 	LinkTCP LinkType = iota + 1
 	// LinkIP is an IPv4 or IPv6 packet as it is on the wire, from its first header to its last byte: with its identification and
 	// all else that a checksum covers (RoCEv2's ICRC). Packets that are sent again show again.

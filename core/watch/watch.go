@@ -3,7 +3,7 @@ package watch
 import "time"
 
 // Default limits. A server waits longer than a client, and than Linux's, which closes
-// after five minutes: who has to connect again then is who knows that nothing is under way.
+// after five minutes: so the client, which knows whether calls are pending, is the one that reconnects.
 const (
 	DefaultClientIdle = 5 * time.Minute
 	DefaultServerIdle = 6 * time.Minute
@@ -38,7 +38,7 @@ const (
 	Stall         // abort: nothing posted has completed
 	Torn          // abort: a frame that began is not whole
 	Probe         // ask by a NULL call; Probed tells that one went out
-	Mute          // abort: nothing came, even when asked
+	Mute          // abort: nothing was received, even after a probe
 	Gate          // abort: it was not opened
 )
 
