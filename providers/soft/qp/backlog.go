@@ -81,8 +81,9 @@ func (l *Backlog) Serve(next func() (Caller, error)) error {
 	})
 }
 
-// enrol begins a set-up. A peer that has its share of the backlog gives up one of its own, the oldest that
-// is still in set-up: it has shown least. Where the backlog is full of many peers' the one with the most does.
+// enrol begins a set-up. A peer that has its share of the backlog loses the oldest of its own requests that is still in
+// set-up, or the new one where there is none. Where the backlog is full, the peer with the most requests in set-up or
+// waiting loses its oldest that is in set-up; a new request that would not fit its own peer's share even then is dropped.
 func (l *Backlog) enrol(r *Request) {
 	l.mu.Lock()
 	var out *Request
@@ -136,19 +137,23 @@ func (l *Backlog) enter(r *Request) bool {
 
 func (l *Backlog) leave(r *Request) { l.quota.Give(r.RemoteAddr().Addr(), 1) }
 
-// victim is the request in set-up that makes room for r, or nil. mu is held.
+// victim is the request in set-up that makes room for r, or nil: the oldest of r's peer where places are left, which
+// that peer may not have, else the oldest of the peer that holds the most. mu is held.
 func (l *Backlog) victim(r *Request) *Request {
 	var out *Request
 	most := 0
-	peer := fair.PeerKey(r.RemoteAddr().Addr())
+	peer, full := fair.PeerKey(r.RemoteAddr().Addr()), l.quota.Used() >= l.quota.Limit
 	for _, a := range l.asking {
 		addr := a.RemoteAddr().Addr()
-		if fair.PeerKey(addr) == peer {
-			return a
+		if !full && fair.PeerKey(addr) != peer {
+			continue
 		}
 		if n := l.quota.Held(addr); n > most {
 			out, most = a, n
 		}
+	}
+	if out != nil && fair.PeerKey(out.RemoteAddr().Addr()) != peer && l.quota.Held(peer) >= max(l.quota.PerPeer, 1) {
+		return nil // with one place free r's peer still has its share
 	}
 	return out
 }

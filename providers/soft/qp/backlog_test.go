@@ -183,3 +183,63 @@ func TestAdmit(t *testing.T) {
 		l.Close()
 	})
 }
+
+// TestVictim is which request makes room. Peers a to f; a capital's request is whole.
+func TestVictim(t *testing.T) {
+	for _, c := range []struct{ name, come, last, lost string }{
+		{"a peer over its share loses its own oldest, no other's", "aaab", "a", "a0"},
+		{"a peer whose requests are all whole has none to lose", "AAAb", "a", ""},
+		{"a full backlog: a peer that has one keeps it, and gets no second", "aaaabcde", "b", ""},
+		{"a full backlog and a new peer", "aaaabcde", "f", "a0"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, call := served(t, newDomain(t), verbs.ListenOptions{Backlog: 8})
+			if len(c.come) == 4 {
+				l.quota.PerPeer = 3
+			}
+			var all []*caller
+			come := func(kind rune) *caller {
+				p := newCaller("192.0.2." + string(kind|0x20-'a'+'1'))
+				if kind >= 'a' {
+					p.hear = make(chan error, 1)
+				}
+				call(p)
+				synctest.Wait()
+				all = append(all, p)
+				return p
+			}
+			for _, kind := range c.come {
+				come(kind)
+			}
+			late := come(rune(c.last[0]))
+			for i, p := range all {
+				want := c.lost != "" && i == 0 || c.lost == "" && p == late
+				if dropped := len(p.dropped) > 0; dropped != want {
+					t.Errorf("%s: request %d dropped %v", c.name, i, dropped)
+				}
+			}
+			for _, p := range all {
+				if p.hear != nil {
+					p.hear <- errors.New("over")
+				}
+			}
+			l.Close()
+		})
+	}
+}
+
+// TestHandOutOfAnswered: the domain does not keep a request that time has answered before Accept handed it out.
+func TestHandOutOfAnswered(t *testing.T) {
+	d := newDomain(t)
+	l, _ := served(t, d, verbs.ListenOptions{})
+	if !l.Offer(newCaller("192.0.2.1"), nil) {
+		t.Fatal("not taken")
+	}
+	l.mu.Lock()
+	r := l.ready[0]
+	l.mu.Unlock()
+	r.Reject(nil)
+	if r.handOut() || len(d.requests) != 0 {
+		t.Errorf("handed out, and the domain keeps %d requests", len(d.requests))
+	}
+}

@@ -56,21 +56,20 @@ func (r *Request) hear() {
 // handOut gives r to the user, if the peer still waits: from here on the user answers it, or time, or the domain's end.
 func (r *Request) handOut() bool {
 	d := r.l.dom
+	r.mu.Lock() // take removes r from requests, and nothing does after it
 	d.mu.Lock()
-	closed := d.closed
+	closed := d.closed || r.taken
 	if !closed {
 		d.requests[r] = struct{}{}
 	}
 	d.mu.Unlock()
+	r.mu.Unlock()
 	if !closed && r.caller.Alive() {
 		return true
 	}
 	if r.take() {
 		r.caller.Drop()
 	}
-	d.mu.Lock()
-	delete(d.requests, r) // time may have rejected it before it was there
-	d.mu.Unlock()
 	return false
 }
 
