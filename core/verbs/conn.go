@@ -40,9 +40,10 @@ type Conn interface {
 	// Post enqueues the first n of ws, in order, and copies them and their Segs; works of another Post do not come between. It
 	// never blocks. n < len(ws) with a nil error: the queue (Caps.Queue) is full, the
 	// rest was never posted. Each that was posted completes exactly once: done, failed
-	// or flushed, by the provider's own account whatever the device reports. Sends, Writes and Invalidates complete in their
+	// or flushed, by the provider's own account whatever the device reports. Sends and Writes complete in their
 	// order, and so do Reads, but not one kind against the other; a completion may come only together with a later
-	// one of the same Flush. Works start in order, and the order at the peer is the order here: Writes before a Send are
+	// one of the same Flush. An Invalidate may complete before works that were posted earlier; where Caps.Detach is
+	// true it waits for no peer, while a device may carry it out only behind them. Works start in order, and the order at the peer is the order here: Writes before a Send are
 	// placed before that Send completes there. A Read is over only with its completion: a
 	// Send posted behind it may arrive before the peer has served it, so a user that releases the peer's memory waits for
 	// the Read's completion first. Reads beyond

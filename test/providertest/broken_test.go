@@ -239,6 +239,22 @@ var mutants = map[string]broken{
 	"ignores rights to read":  {"access/Read of what may only be written", mutant{expose: allRights}},
 	"range off by one, Write": {"access/Write one byte beyond", mutant{expose: wider}},
 	"range off by one, Read":  {"access/Read longer than the range", mutant{expose: wider}},
+	"an Invalidate waits for the peer": {"queue/an Invalidate waits for no peer", mutant{
+		complete: func(c *mconn, cs []verbs.Completion) {
+			if slices.ContainsFunc(cs, func(p verbs.Completion) bool { return p.Op == verbs.OpRecv }) {
+				c.release()
+			}
+			c.filter(cs, func(p *verbs.Completion) bool {
+				if p.Op != verbs.OpInvalidate {
+					return true
+				}
+				c.mu.Lock()
+				c.later = append(c.later, *p)
+				c.mu.Unlock()
+				return false
+			})
+		},
+	}},
 	"Invalidate does nothing": {"access/Read with a key that was invalidated", mutant{post: func(c *mconn, ws []verbs.Work) (int, error) {
 		ws = slices.Clone(ws)
 		for i := range ws {

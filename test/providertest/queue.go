@@ -130,6 +130,50 @@ var queueChecks = []check{
 		}
 		a.do(invalidate(own))
 	}},
+	{name: "an Invalidate waits for no peer that does not read", needs: needs("a device may carry it out behind earlier works", func(c verbs.Caps) bool { return c.Detach }), run: func(w *world) {
+		const n = 4 << 20
+		for _, behind := range []string{"Writes", "Reads"} {
+			a, b := w.connect(link{a: verbs.Options{Reads: 1}})
+			w.meet(a, b)
+			if behind == "Reads" && a.conn.Caps().MaxReads == 0 {
+				continue
+			}
+			entered, leave := make(chan struct{}), make(chan struct{})
+			var enter, release sync.Once
+			b.mu.Lock()
+			b.hook = func([]verbs.Completion) {
+				enter.Do(func() { close(entered) })
+				<-leave
+			}
+			b.mu.Unlock()
+			let := func() { release.Do(func() { close(leave) }) }
+			w.Cleanup(let)
+			a.post(send(a.mem([]byte("stop reading"))))
+			flushed := make(chan struct{})
+			go func() { // it may call the peer's Handler, where both ends are in one process
+				defer close(flushed)
+				a.conn.Flush()
+			}()
+			among(w, "Complete", entered)
+			win := b.expose(w.alloc(b.dom, n), 0, n, verbs.RemoteRead|verbs.RemoteWrite)
+			mem, own := verbs.Seg{R: w.alloc(a.dom, n), N: n}, w.alloc(a.dom, 8)
+			op := write
+			if behind == "Reads" {
+				op = read
+			}
+			var all []uint64
+			for range 3 { // posted with what blocks, then while that is blocked
+				all = append(all, a.post(op(win, 0, mem), op(win, 0, mem))...)
+				fence := a.post(invalidate(a.expose(own, 0, 8, verbs.RemoteRead)))
+				all = append(all, fence...)
+				a.conn.Flush()
+				a.done(fence...)
+			}
+			let()
+			a.done(all...)
+			among(w, "Flush", flushed)
+		}
+	}},
 	{name: "a chain may run in Complete alone: posting and flushing from within it", run: func(w *world) {
 		const rounds = 500
 		a, b := w.connect(link{})

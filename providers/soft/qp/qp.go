@@ -250,8 +250,8 @@ func (q *QP[X]) Reportable(reader bool) bool { return q.done.head != nil || read
 // Invalidates is how many Invalidates are posted and not taken. Mu is held.
 func (q *QP[X]) Invalidates() int { return q.invs }
 
-// Sweep carries out every Invalidate that waits behind something else: it is local, and must wait for
-// no peer. Mu is held, and released meanwhile.
+// Sweep carries out every Invalidate that is posted and not taken, so that none waits for the peer behind another work:
+// package verbs allows it to complete before works that were posted earlier. Mu is held, and released meanwhile.
 func (q *QP[X]) Sweep() {
 	if q.invs == 0 || q.state == Ended {
 		return

@@ -64,7 +64,9 @@ type Stream[X any] struct {
 	heard  bool     // that the peer does
 }
 
-// Flush implements verbs.Conn. It carries out Invalidates, which wait for nobody, and leaves the rest to the writer.
+// Flush implements verbs.Conn. It carries out the Invalidates, also those posted behind other works: whether the writer
+// is going to wait for room in the socket is known only when it does, and an Invalidate waits for no peer. The rest is
+// the writer's.
 func (s *Stream[X]) Flush() {
 	s.Mu.Lock()
 	s.Sweep()
