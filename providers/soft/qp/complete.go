@@ -58,7 +58,8 @@ func (q *QP[X]) ReportDone() {
 }
 
 // TryReport reports a batch of all there is for whoever reads, who is elsewhere. False: there was
-// nothing, or somebody is completing.
+// nothing, or another goroutine is completing, which reports it after its batch. After true the caller calls again, as
+// others may have left completions to it.
 func (q *QP[X]) TryReport() bool { return q.report(true, false) }
 
 // Report is for whoever reads. It reports more and what was delivered, and before it the works that were
@@ -85,12 +86,14 @@ func (q *QP[X]) Report(more []verbs.Completion) bool {
 // report hands out one batch, with what came in if all is set. reader: the caller is whoever reads.
 func (q *QP[X]) report(all, reader bool) bool {
 	q.Mu.Lock()
+	all = all || q.want
 	switch {
 	case !q.Reportable(all):
 		q.Mu.Unlock()
 		return false
 	case q.completing.TryLock():
 	case !reader || q.in.n == 0:
+		q.want = all && q.in.n > 0
 		q.Mu.Unlock()
 		return false
 	default: // nobody else takes along what came in
@@ -99,6 +102,7 @@ func (q *QP[X]) report(all, reader bool) bool {
 		q.Mu.Lock()
 	}
 	batch := q.take(all)
+	q.want = q.want && q.in.n > 0
 	q.Mu.Unlock()
 	news := !reader && slices.ContainsFunc(batch, awaited)
 	q.hand(batch)

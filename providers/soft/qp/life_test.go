@@ -315,3 +315,32 @@ func TestReleaseAfterAbandon(t *testing.T) {
 		t.Errorf("Idle %d times", f.idle)
 	}
 }
+
+// TestTryReportLeavesNothing: a receive for which TryReport finds another goroutine completing is reported by that one.
+func TestTryReportLeavesNothing(t *testing.T) {
+	f := up(t, verbs.Options{})
+	f.post(t, verbs.OpSend)
+	f.locked(func() { f.Done(f.Take()) })
+	inside, leave, reported := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	f.user.on = func(cs []verbs.Completion) {
+		if cs[0].Op == verbs.OpSend {
+			close(inside)
+			<-leave
+		}
+	}
+	go func() {
+		f.ReportDone()
+		close(reported)
+	}()
+	<-inside
+	f.locked(func() { f.Deliver(verbs.Completion{ID: 5, Op: verbs.OpRecv}) })
+	if f.TryReport() {
+		t.Error("TryReport while another completes")
+	}
+	close(leave)
+	<-reported
+	same(t, "completed", f.user.ids(), []string{"Send 1 ok", "Recv 5 ok"})
+	f.locked(func() { f.Deliver(verbs.Completion{ID: 6, Op: verbs.OpRecv}) })
+	f.ReportDone()
+	same(t, "not for everybody again", f.user.ids(), []string{"Send 1 ok", "Recv 5 ok"})
+}

@@ -55,6 +55,7 @@ type QP[X any] struct {
 	recvs  Ring[verbs.Recv]
 	drawn  verbs.Recv             // the last of them
 	in     Ring[verbs.Completion] // receives and Reads, not reported
+	want   bool                   // a TryReport has left in to whoever is completing
 }
 
 // Init makes q a connection of d before its set-up.
