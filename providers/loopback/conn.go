@@ -128,10 +128,14 @@ func (c *conn) Bury() {
 	p.Mu.Unlock()
 }
 
-// handOver wakes whoever reads, if something is left to report.
+// handOver wakes the goroutine that reads, if there is one and something is left to report. Whoever is in the user's Complete
+// looks again when it returns, and calls handOver where it may not report what came in.
 func (c *conn) handOver() {
+	if c.inside.Load() {
+		return
+	}
 	c.Mu.Lock()
-	if c.Reportable(true) {
+	if c.Reading() && c.Reportable(true) {
 		qp.Poke(c.input)
 	}
 	c.Mu.Unlock()

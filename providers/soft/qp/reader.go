@@ -50,6 +50,9 @@ func (r *Reader) Init(l *Life, in Input, resident bool) {
 // Resident reports whether nobody drives, nor did lately. Mu is held.
 func (r *Reader) Resident() bool { return r.resident }
 
+// Reading reports whether a goroutine reads: it may wait in Receive. One that begins to read calls Receive first. Mu is held.
+func (r *Reader) Reading() bool { return r.driving || r.resident }
+
 // Deafen says that no more input comes, though the connection has not ended. Mu is held.
 func (r *Reader) Deafen() { r.deaf = true }
 
