@@ -199,6 +199,11 @@ func (r *Request) ReplyRaw(h *rpcmsg.ReplyHeader, b *RawBody) error {
 	}
 	r.raw = r.mech == nil
 	r.reply.Append(w)
+	if r.reply.Stat == rpcmsg.Accepted && w.Err() == nil {
+		const verf = 5 * 4 // behind XID, type, reply_stat, flavor and length
+		// That of h may be a view that ends before the reply is cached.
+		r.reply.Verf.Body = w.Bytes()[verf:][:len(r.reply.Verf.Body)]
+	}
 	w.Relay(b.Stream, b.Items)
 	if err := w.Err(); err != nil {
 		return fmt.Errorf("%w: reply: %v", ErrSystem, err)

@@ -474,7 +474,7 @@ func TestPassedXIDOfAnOwnCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan error, 1)
-		var got bulk
+		var got blob
 		go func() { done <- c.Call(ctx(t), procWait, bulk("mine"), &got) }()
 		<-f.inside
 		rc := rpc.RawCall{XID: events.of(nil, obs.CallSent)[1].XID, PassXID: true, Program: program, Version: 1, Proc: procEcho.Number, Args: rpc.RawBody{Stream: opaque([]byte("x"))}, MaxReply: 100}
