@@ -108,9 +108,7 @@ func (q *QP[X]) report(all, reader bool) bool {
 	q.hand(batch)
 	q.completing.Unlock()
 	if news && q.led != nil {
-		q.Mu.Lock()
 		q.led.look()
-		q.Mu.Unlock()
 	}
 	return true
 }

@@ -40,7 +40,7 @@ type Port interface {
 // led is a Port whose input a waiting caller may read (Reader).
 type led interface {
 	stop() // the connection has ended
-	look() // something has completed that whoever drives may wait for
+	look() // something has completed that whoever drives may wait for; Mu is not held
 }
 
 // Life is a connection's life: part of a QP, which embeds it.

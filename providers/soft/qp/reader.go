@@ -1,6 +1,9 @@
 package qp
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // residentAfter is how long nobody must have driven before the resident reader takes over.
 const residentAfter = time.Millisecond
@@ -28,6 +31,8 @@ type Reader struct {
 	input   Input
 	wake    chan struct{} // look again
 	evicted chan struct{} // the resident reader has given up the role
+
+	driven atomic.Bool // driving, for who does not hold Mu
 
 	// Guarded by Mu.
 	driving  bool // somebody is in Drive
@@ -68,6 +73,7 @@ func (r *Reader) Drive(stop func() bool) bool {
 		return true
 	}
 	r.driving, r.kicked = true, false
+	r.driven.Store(true)
 	r.drives++
 	if r.resident {
 		r.evict = true
@@ -88,6 +94,7 @@ func (r *Reader) Drive(stop func() bool) bool {
 	}
 	r.resume()
 	r.driving = false
+	r.driven.Store(false)
 	if l.state >= Closing || !r.ticking {
 		r.ticking = true
 		Poke(r.wake) // to bury the connection, or to begin its millisecond
@@ -185,10 +192,16 @@ func (r *Reader) stop() {
 	Poke(r.wake)
 }
 
+// look takes no lock where nobody drives: a driver that begins after the completion calls its stop before it waits.
 func (r *Reader) look() {
+	if !r.driven.Load() {
+		return
+	}
+	r.life.Mu.Lock()
 	if r.driving {
 		r.interrupt()
 	}
+	r.life.Mu.Unlock()
 }
 
 // Poke wakes the goroutine that waits on wake, a channel with room for one.
