@@ -36,7 +36,7 @@ type Backlog struct {
 }
 
 // Init makes l an open listener of d. close gives up the fabric's address; Init calls it when it returns an error:
-// the domain is closed. local says that no stranger can connect, so that no peer has a share of the backlog.
+// the domain is closed. local says that only this process can connect: then no peer has a share of the backlog.
 func (l *Backlog) Init(d *Domain, o verbs.ListenOptions, local bool, close func() error) error {
 	l.dom, l.close, l.admit = d, close, o.Admit
 	l.more, l.done = make(chan struct{}, 1), make(chan struct{})

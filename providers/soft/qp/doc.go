@@ -3,11 +3,11 @@
 //
 // The parts, each embedded by its counterpart in the provider:
 //
-//	Domain   who is there, and Close, which waits for them (domain.go); memory, keys and pools are package soft's
+//	Domain   its connections and listeners, and Close, which waits for them (domain.go); memory, keys and pools are package soft's
 //	Backlog  a listener's requests: bounded, shared fairly, served in order (backlog.go)
 //	Request  answered exactly once, in time (request.go); its other side is the provider's Caller
 //	QP       a connection's queues: posting with its checks (qp.go), receives (recv.go), completions, reported serially
-//	         by whoever comes first (complete.go), the last flush (bury.go), steps of the set-up (setup.go)
+//	         by the first goroutine to arrive (complete.go), the last flush (bury.go), steps of the set-up (setup.go)
 //	Life     a QP's state and its end (life.go); its other side is the provider's Port
 //	Reader   who reads: the caller that waits for its answer, or a goroutine (reader.go). It is for providers whose connection
 //	         is read by itself; one whose connections share a socket has none, and implements Port.Idle.

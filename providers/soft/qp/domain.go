@@ -25,7 +25,7 @@ type Config struct {
 	Linger time.Duration
 }
 
-// Domain is one protection domain: memory, keys, and who is there. A provider's domain embeds it and adds
+// Domain is one protection domain: memory, keys, connections and listeners. A provider's domain embeds it and adds
 // Dial and Listen.
 type Domain struct {
 	Keys soft.Keys

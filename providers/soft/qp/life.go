@@ -49,7 +49,7 @@ type Life struct {
 	port Port
 	led  led // port, or nil
 
-	// Mu guards the connection: what this package says so of, and what the provider adds. It is
+	// Mu guards the connection: the fields documented as such, and those that the provider adds. It is
 	// never held over a copy of bulk data, a system call that may wait, or a call of the Handler.
 	Mu     sync.Mutex
 	state  State
