@@ -118,7 +118,11 @@ func (c *Client) connect(ctx context.Context, s *slot, xid uint32) (transport.Li
 	}
 	l, taken, err := c.dialFor(ctx, s, xid)
 	if err != nil {
-		if c.life.Err() != nil {
+		switch {
+		case c.life.Err() == nil:
+		case ctx.Err() == nil:
+			err = ErrClosed // err may wrap context.Canceled, of the dial's context: the caller's was not canceled
+		default:
 			err = because(ErrClosed, err)
 		}
 		if ctx.Err() == nil { // else only this call has ended

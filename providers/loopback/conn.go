@@ -131,11 +131,11 @@ func (c *conn) Bury() {
 // handOver wakes the goroutine that reads, if there is one and something is left to report. Whoever is in the user's Complete
 // looks again when it returns, and calls handOver where it may not report what came in.
 func (c *conn) handOver() {
-	if c.inside.Load() {
+	if c.inside.Load() || !c.Reading() {
 		return
 	}
 	c.Mu.Lock()
-	if c.Reading() && c.Reportable(true) {
+	if c.Reportable(true) {
 		qp.Poke(c.input)
 	}
 	c.Mu.Unlock()

@@ -61,16 +61,12 @@ const visits = 4
 // it is always the latter, or the two ends would go on and on inside one another.
 func (c *conn) visit() {
 	p := c.peer
-	for n := 0; !c.inside.Load() && n < visits && p.quiet() && p.TryReport(); n++ {
+	for n := 0; !c.inside.Load() && n < visits && p.Resident(); n++ {
+		if !p.TryReport() {
+			return // nothing is left, or whoever is completing there reports it
+		}
 	}
 	p.handOver()
-}
-
-// quiet reports whether nobody drives.
-func (c *conn) quiet() bool {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	return c.Resident() && c.State() != qp.Ended
 }
 
 // pump carries out works, in order. Mu is held, and released during each; pumping keeps

@@ -32,7 +32,8 @@ type Reader struct {
 	wake    chan struct{} // look again
 	evicted chan struct{} // the resident reader has given up the role
 
-	driven atomic.Bool // driving, for who does not hold Mu
+	driven atomic.Bool // driving, without Mu
+	turn   atomic.Bool // resident, without Mu
 
 	// Guarded by Mu.
 	driving  bool // somebody is in Drive
@@ -48,15 +49,22 @@ type Reader struct {
 // Init makes r the reader of in's connection. resident says that the resident reader begins: nobody
 // is going to drive soon.
 func (r *Reader) Init(l *Life, in Input, resident bool) {
-	r.life, r.input, r.resident = l, in, resident
+	r.life, r.input = l, in
+	r.own(resident)
 	r.wake, r.evicted = make(chan struct{}, 1), make(chan struct{}, 1)
 }
 
-// Resident reports whether nobody drives, nor did lately. Mu is held.
-func (r *Reader) Resident() bool { return r.resident }
+// Resident reports whether nobody drives, nor did lately. It takes no lock.
+func (r *Reader) Resident() bool { return r.turn.Load() }
 
-// Reading reports whether a goroutine reads: it may wait in Receive. One that begins to read calls Receive first. Mu is held.
-func (r *Reader) Reading() bool { return r.driving || r.resident }
+// own gives the resident reader its turn, or takes it. Mu is held.
+func (r *Reader) own(turn bool) {
+	r.resident = turn
+	r.turn.Store(turn)
+}
+
+// Reading reports whether a goroutine reads: it may wait in Receive. One that begins to read calls Receive first. It takes no lock.
+func (r *Reader) Reading() bool { return r.driven.Load() || r.turn.Load() }
 
 // Deafen says that no more input comes, though the connection has not ended. Mu is held.
 func (r *Reader) Deafen() { r.deaf = true }
@@ -121,11 +129,12 @@ func (r *Reader) Read() {
 	for {
 		switch {
 		case r.evict:
-			r.evict, r.resident = false, false
+			r.evict = false
+			r.own(false)
 			r.resume()
 			r.evicted <- struct{}{}
 		case l.state == Ended:
-			r.resident = false
+			r.own(false)
 			if !r.driving && l.holds == 0 {
 				l.Mu.Unlock()
 				r.input.Bury()
@@ -142,12 +151,16 @@ func (r *Reader) Read() {
 			seen := r.drives
 			tick.Reset(residentAfter)
 			if idle := r.sleep(tick.C); idle && !r.driving && r.drives == seen {
-				r.resident, r.ticking = true, false
+				r.ticking = false
+				r.own(true)
 				l.flying = 0
 			}
 			tick.Stop()
 		default:
-			r.resident, r.ticking = true, false
+			r.ticking = false
+			if !r.resident {
+				r.own(true)
+			}
 			l.Mu.Unlock()
 			r.input.Receive()
 			l.Mu.Lock()
