@@ -32,39 +32,32 @@ type Reader struct {
 	wake    chan struct{} // look again
 	evicted chan struct{} // the resident reader has given up the role
 
-	driven atomic.Bool // driving, without Mu
-	turn   atomic.Bool // resident, without Mu
+	// Changed with Mu held, and read without it as well.
+	driving  atomic.Bool // somebody is in Drive
+	resident atomic.Bool // it is the resident reader's turn
 
 	// Guarded by Mu.
-	driving  bool // somebody is in Drive
-	kicked   bool
-	evict    bool // the leader waits for the resident reader to leave
-	resident bool // it is the resident reader's turn
-	ticking  bool // it measures how long nobody has driven
-	deaf     bool
-	poked    bool // Interrupt is in force
-	drives   uint64
+	kicked  bool
+	evict   bool // the leader waits for the resident reader to leave
+	ticking bool // it measures how long nobody has driven
+	deaf    bool
+	poked   bool // Interrupt is in force
+	drives  uint64
 }
 
 // Init makes r the reader of in's connection. resident says that the resident reader begins: nobody
 // is going to drive soon.
 func (r *Reader) Init(l *Life, in Input, resident bool) {
 	r.life, r.input = l, in
-	r.own(resident)
+	r.resident.Store(resident)
 	r.wake, r.evicted = make(chan struct{}, 1), make(chan struct{}, 1)
 }
 
 // Resident reports whether nobody drives, nor did lately. It takes no lock.
-func (r *Reader) Resident() bool { return r.turn.Load() }
-
-// own gives the resident reader its turn, or takes it. Mu is held.
-func (r *Reader) own(turn bool) {
-	r.resident = turn
-	r.turn.Store(turn)
-}
+func (r *Reader) Resident() bool { return r.resident.Load() }
 
 // Reading reports whether a goroutine reads: it may wait in Receive. One that begins to read calls Receive first. It takes no lock.
-func (r *Reader) Reading() bool { return r.driven.Load() || r.turn.Load() }
+func (r *Reader) Reading() bool { return r.driving.Load() || r.resident.Load() }
 
 // Deafen says that no more input comes, though the connection has not ended. Mu is held.
 func (r *Reader) Deafen() { r.deaf = true }
@@ -74,16 +67,16 @@ func (r *Reader) Drive(stop func() bool) bool {
 	l := r.life
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if r.driving || l.state == SetUp {
+	if r.driving.Load() || l.state == SetUp {
 		return false
 	}
 	if l.state == Ended || r.deaf {
 		return true
 	}
-	r.driving, r.kicked = true, false
-	r.driven.Store(true)
+	r.driving.Store(true)
+	r.kicked = false
 	r.drives++
-	if r.resident {
+	if r.resident.Load() {
 		r.evict = true
 		r.interrupt()
 		l.Mu.Unlock()
@@ -101,8 +94,7 @@ func (r *Reader) Drive(stop func() bool) bool {
 		r.resume()
 	}
 	r.resume()
-	r.driving = false
-	r.driven.Store(false)
+	r.driving.Store(false)
 	if l.state >= Closing || !r.ticking {
 		r.ticking = true
 		Poke(r.wake) // to bury the connection, or to begin its millisecond
@@ -114,7 +106,7 @@ func (r *Reader) Drive(stop func() bool) bool {
 func (r *Reader) Kick() {
 	r.life.Mu.Lock()
 	defer r.life.Mu.Unlock()
-	if r.driving && !r.kicked {
+	if r.driving.Load() && !r.kicked {
 		r.kicked = true
 		r.interrupt()
 	}
@@ -130,36 +122,36 @@ func (r *Reader) Read() {
 		switch {
 		case r.evict:
 			r.evict = false
-			r.own(false)
+			r.resident.Store(false)
 			r.resume()
 			r.evicted <- struct{}{}
 		case l.state == Ended:
-			r.own(false)
-			if !r.driving && l.holds == 0 {
+			r.resident.Store(false)
+			if !r.driving.Load() && l.holds == 0 {
 				l.Mu.Unlock()
 				r.input.Bury()
 				return
 			}
 			r.sleep(nil)
-		case r.driving:
+		case r.driving.Load():
 			r.ticking = false
 			r.sleep(nil)
 		case r.deaf:
 			r.sleep(nil)
-		case !r.resident && l.state != Closing:
+		case !r.resident.Load() && l.state != Closing:
 			r.ticking = true
 			seen := r.drives
 			tick.Reset(residentAfter)
-			if idle := r.sleep(tick.C); idle && !r.driving && r.drives == seen {
+			if idle := r.sleep(tick.C); idle && !r.driving.Load() && r.drives == seen {
 				r.ticking = false
-				r.own(true)
+				r.resident.Store(true)
 				l.flying = 0
 			}
 			tick.Stop()
 		default:
 			r.ticking = false
-			if !r.resident {
-				r.own(true)
+			if !r.resident.Load() {
+				r.resident.Store(true)
 			}
 			l.Mu.Unlock()
 			r.input.Receive()
@@ -207,11 +199,11 @@ func (r *Reader) stop() {
 
 // look takes no lock where nobody drives: a driver that begins after the completion calls its stop before it waits.
 func (r *Reader) look() {
-	if !r.driven.Load() {
+	if !r.driving.Load() {
 		return
 	}
 	r.life.Mu.Lock()
-	if r.driving {
+	if r.driving.Load() {
 		r.interrupt()
 	}
 	r.life.Mu.Unlock()
