@@ -54,15 +54,7 @@ type CommonOption interface {
 //	client, err := rpc.NewClient(url, rpc.ConnOptions(shared...), rpc.WithConnections(4))
 func ConnOptions(opts ...ConnOption) ConnOption {
 	return connOption(func(o *connOptions) error {
-		for i, opt := range opts {
-			if opt == nil {
-				return noOption(i)
-			}
-			if err := opt.applyConn(o); err != nil {
-				return err
-			}
-		}
-		return nil
+		return applied(opts, func(opt ConnOption) error { return opt.applyConn(o) })
 	})
 }
 
@@ -170,54 +162,47 @@ func newConnOptions() connOptions {
 
 func newCallerOptions() callerOptions { return callerOptions{retries: 5} }
 
+// applied calls apply with each of opts, until one is nil or cannot be used.
+func applied[T any](opts []T, apply func(T) error) error {
+	for i, opt := range opts {
+		if any(opt) == nil {
+			return noOption(i)
+		}
+		if err := apply(opt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func newClientOptions(opts []ClientOption) (clientOptions, error) {
 	o := clientOptions{connOptions: newConnOptions(), callerOptions: newCallerOptions(), conns: 1, losses: 5, endpoints: processEndpoints}
-	for i, opt := range opts {
-		if opt == nil {
-			return o, noOption(i)
-		}
-		if err := opt.applyClient(&o); err != nil {
-			return o, err
-		}
+	if err := applied(opts, func(opt ClientOption) error { return opt.applyClient(&o) }); err != nil {
+		return o, err
 	}
 	return o, o.settle()
 }
 
 func newListenOptions(opts []ListenOption) (listenOptions, error) {
 	o := listenOptions{connOptions: newConnOptions(), connsMax: DefaultConnectionLimit, peerDomains: maxPeerDomains}
-	for i, opt := range opts {
-		if opt == nil {
-			return o, noOption(i)
-		}
-		if err := opt.applyListen(&o); err != nil {
-			return o, err
-		}
+	if err := applied(opts, func(opt ListenOption) error { return opt.applyListen(&o) }); err != nil {
+		return o, err
 	}
 	return o, o.settle()
 }
 
 func newServerOptions(opts []ServerOption) (serverOptions, error) {
 	o := serverOptions{workers: 256, log: noLog}
-	for i, opt := range opts {
-		if opt == nil {
-			return o, noOption(i)
-		}
-		if err := opt.applyServer(&o); err != nil {
-			return o, err
-		}
+	if err := applied(opts, func(opt ServerOption) error { return opt.applyServer(&o) }); err != nil {
+		return o, err
 	}
 	return o, nil
 }
 
 func newBackchannelOptions(opts []BackchannelOption) (callerOptions, error) {
 	o := newCallerOptions()
-	for i, opt := range opts {
-		if opt == nil {
-			return o, noOption(i)
-		}
-		if err := opt.applyBackchannel(&o); err != nil {
-			return o, err
-		}
+	if err := applied(opts, func(opt BackchannelOption) error { return opt.applyBackchannel(&o) }); err != nil {
+		return o, err
 	}
 	return o, nil
 }
